@@ -1,0 +1,89 @@
+# Everything here sets itself up: a .venv from whatever python3 >= 3.11 is found,
+# filled by uv where it is installed and by pip otherwise.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
+READY := $(VENV)/.ready
+
+define find_python
+$$( for p in $(PYTHON) python3 python3.13 python3.12 python3.11 python; do \
+      if "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then command -v "$$p"; break; fi; \
+    done )
+endef
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(READY): pyproject.toml
+	@python="$(find_python)"; \
+	if [ -z "$$python" ]; then echo "kubeauth needs Python 3.11 or newer; none found (set PYTHON=/path/to/python3)" >&2; exit 1; fi; \
+	echo "Setting up $(VENV) with $$python"; \
+	if [ -n "$(UV)" ]; then \
+	  uv venv -q --clear --python "$$python" $(VENV) && \
+	  uv pip install -q --python $(BIN)/python -e '.[all]' --group dev; \
+	else \
+	  "$$python" -m venv --clear $(VENV) && \
+	  $(BIN)/python -m pip install -q --upgrade 'pip>=25.1' && \
+	  $(BIN)/python -m pip install -q -e '.[all]' --group dev; \
+	fi
+	@touch $@
+
+.PHONY: venv
+venv: $(READY) ## Make the virtual environment only
+
+.PHONY: demo
+demo: $(READY) ## Show what your kubeconfig (or a bundled sample) resolves to
+	@$(BIN)/python examples/show_config.py
+
+.PHONY: test
+test: $(READY) ## Run the tests (only Python is needed)
+	$(BIN)/coverage run -m pytest -q -m "not load"
+	$(BIN)/coverage report
+
+.PHONY: test-load
+test-load: $(READY) ## Run the load and stampede tests
+	$(BIN)/python -m pytest -q -m load --timeout 300
+
+.PHONY: test-oracle
+test-oracle: $(READY) oracle ## Compare with client-go (needs Go) and kubectl, where found
+	$(BIN)/python -m pytest -q -m oracle -rs
+
+ORACLE := tests/differential/oracle/oracle
+.PHONY: oracle
+oracle: ## Build the client-go oracle that test-oracle compares with
+	@if command -v go >/dev/null; then $(MAKE) --no-print-directory $(ORACLE); \
+	else echo "oracle: no Go here, client-go is not compared with" >&2; fi
+$(ORACLE): tests/differential/oracle/main.go tests/differential/oracle/go.mod
+	cd $(@D) && CGO_ENABLED=0 go build -trimpath -o $(@F) .
+
+.PHONY: test-all
+test-all: ## Run the tests on every CPython >= 3.11 of this machine
+	@bash tests/every_python.sh
+
+.PHONY: lint
+lint: $(READY) ## ruff, mypy --strict and pyright
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+.PHONY: format
+format: $(READY) ## Let ruff put the code in order
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: $(READY) ## Compare with the alternatives (installs them)
+	@if [ -n "$(UV)" ]; then uv pip install -q --python $(BIN)/python --group bench; \
+	else $(BIN)/python -m pip install -q --group bench; fi
+	$(BIN)/python benchmarks/kubeconfig.py
+
+.PHONY: clean
+clean: ## Remove what make made
+	rm -rf .venv .venv-* .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache dist $(ORACLE)

@@ -1,0 +1,70 @@
+"""Kubernetes credentials for Python, the way client-go does them, on httpx.
+
+    import kubeauth
+
+    config = kubeauth.load_config()     # whatever kubectl would use
+    print(config.server, config.namespace)
+
+Importing this module is cheap: each name below is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kubeauth import errors as errors
+    from kubeauth._config._client_config import ClientConfig as ClientConfig
+    from kubeauth._config._impersonation import Impersonation as Impersonation
+    from kubeauth._config._in_cluster import in_cluster_config as in_cluster_config
+    from kubeauth._config._load import load_config as load_config
+    from kubeauth._exec._policy import PluginPolicy as PluginPolicy
+    from kubeauth._exec._values import ExecConfig as ExecConfig
+    from kubeauth._exec._values import ExecOptions as ExecOptions
+    from kubeauth._secret import Secret as Secret
+    from kubeauth._transport._tls import ssl_context as ssl_context
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ClientConfig",
+    "ExecConfig",
+    "ExecOptions",
+    "Impersonation",
+    "PluginPolicy",
+    "Secret",
+    "__version__",
+    "errors",
+    "in_cluster_config",
+    "load_config",
+    "ssl_context",
+]
+
+_HOME_OF = {
+    "ClientConfig": "kubeauth._config._client_config",
+    "ExecConfig": "kubeauth._exec._values",
+    "ExecOptions": "kubeauth._exec._values",
+    "Impersonation": "kubeauth._config._impersonation",
+    "PluginPolicy": "kubeauth._exec._policy",
+    "Secret": "kubeauth._secret",
+    "in_cluster_config": "kubeauth._config._in_cluster",
+    "load_config": "kubeauth._config._load",
+    "ssl_context": "kubeauth._transport._tls",
+}
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name in _HOME_OF:
+        value = getattr(import_module(_HOME_OF[name]), name)
+    elif name == "errors":
+        value = import_module("kubeauth.errors")
+    else:
+        raise AttributeError(f"module 'kubeauth' has no attribute {name!r}")
+    globals()[name] = value  # the next look-up does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""kubeconfig documents -> merged -> one resolved ClientConfig; in-cluster; proxy choice; kuberc."""

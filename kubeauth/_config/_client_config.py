@@ -1,0 +1,137 @@
+"""What a client needs to know, resolved: `ClientConfig`, and how it travels to another process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+from kubeauth._config._impersonation import Impersonation
+from kubeauth._config._server import has_password, without_password
+from kubeauth._exec._policy import PluginPolicy
+from kubeauth._exec._values import ExecConfig, ExecOptions
+from kubeauth._secret import HIDDEN, Secret
+from kubeauth.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How a config was made, so that another process can make it again from its own files."""
+
+    paths: tuple[str, ...] = ()
+    in_cluster: bool = False
+    context: str = ""
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+    exec_options: ExecOptions | None = None
+    plugin_policy: PluginPolicy | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ClientConfig:
+    """Everything a client needs: client-go's rest.Config, for Python.
+
+    Made by `load_config` and `in_cluster_config`, or by hand. PEM data is decoded bytes, secrets are
+    `Secret`, paths are absolute. Printing it shows no secret. Pickling it sends no secret either: a
+    config that came from files travels as a recipe (paths, context, overrides) and is loaded anew
+    where it arrives, so those files must be there.
+    """
+
+    server: str
+    """The API server's URL: https, unless the kubeconfig says http. A path is a prefix for all requests."""
+    namespace: str = "default"
+    context: str | None = None
+    """The name of the kubeconfig context this came from."""
+
+    ca_data: bytes | None = None
+    ca_file: str | None = None
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str | None = None
+    proxy_url: str | None = None
+    disable_compression: bool = False
+
+    token: Secret[str] | None = None
+    """With `token_file`: what to use while the file has never been read."""
+    token_file: str | None = None
+    username: str | None = None
+    password: Secret[str] | None = None
+    client_cert_data: bytes | None = None
+    client_key_data: Secret[bytes] | None = None
+    client_cert_file: str | None = None
+    client_key_file: str | None = None
+
+    impersonate: Impersonation | None = None
+    exec: ExecConfig | None = None
+
+    # Not a field: a config changed with dataclasses.replace is no longer what its recipe makes.
+    _recipe: ClassVar[Recipe | None] = None
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{field.name}={_shown(field.name, value)}"
+            for field in fields(self)
+            if (value := getattr(self, field.name)) not in (None, False)
+        )
+        return f"ClientConfig({', '.join(shown)})"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., ClientConfig], tuple[object, ...]]:
+        if self._recipe is not None:
+            return _loaded_anew, (self._recipe,)
+        if secrets := [name for name in _SECRETS if getattr(self, name)] + _hidden(self):
+            raise ConfigError(
+                f"this ClientConfig holds secrets ({', '.join(secrets)}) and did not come from a file as it "
+                "is, so it cannot be pickled; send the path of a kubeconfig, and call load_config there"
+            )
+        return _made, ({field.name: getattr(self, field.name) for field in fields(self)},)
+
+
+_SECRETS = ("token", "password", "client_key_data")
+
+
+def _hidden(config: ClientConfig) -> list[str]:
+    """What a repr of `config` hides, beside its secrets: what is not printed is not pickled."""
+    stanza = config.exec
+    return [
+        name
+        for name, hidden in (
+            ("exec.args", stanza and stanza.args),
+            ("exec.env", stanza and stanza.env),
+            ("exec.cluster_config", stanza and stanza.cluster_config),
+            ("server", has_password(config.server)),
+            ("proxy_url", config.proxy_url and has_password(config.proxy_url)),
+        )
+        if hidden
+    ]
+
+
+def _shown(name: str, value: object) -> str:
+    if isinstance(value, Secret):
+        return HIDDEN
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    if name in ("server", "proxy_url") and isinstance(value, str):
+        return repr(without_password(value))
+    return repr(value)
+
+
+def with_recipe(config: ClientConfig, recipe: Recipe | None) -> ClientConfig:
+    """`config`, remembering how to make it again. For the loader, on a config it just made."""
+    object.__setattr__(config, "_recipe", recipe)
+    return config
+
+
+def _loaded_anew(recipe: Recipe) -> ClientConfig:
+    from kubeauth._config._load import load_recipe
+
+    return load_recipe(recipe)
+
+
+def _made(values: dict[str, Any]) -> ClientConfig:
+    return ClientConfig(**values)

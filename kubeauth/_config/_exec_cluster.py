@@ -1,0 +1,36 @@
+"""What a plugin is told about the cluster, from the final config (X6-X9)."""
+
+from __future__ import annotations
+
+from kubeauth._config._client_config import ClientConfig
+from kubeauth._config._files import read_file, reason
+from kubeauth._config._server import AddressError, proxy_problem, server_url
+from kubeauth._exec._values import ExecCluster
+from kubeauth.errors import ConfigError, KubeConfigError
+
+
+def exec_cluster(config: ClientConfig) -> ExecCluster:
+    """The cluster of `config`, with its CA read if it is a file. ConfigError if that cannot be told."""
+    ca_data = config.ca_data or b""
+    if not ca_data and config.ca_file:
+        try:
+            ca_data = read_file(config.ca_file)
+        except OSError as error:
+            message = f"failed to load CA bundle for execProvider: {config.ca_file}: {reason(error)}"
+            raise KubeConfigError(message, path=config.ca_file) from error
+    try:
+        server_url(config.server)
+    except AddressError as error:
+        raise ConfigError(f"failed to create proxy URL request for execProvider: {error}") from None
+    if config.proxy_url and (wrong := proxy_problem(config.proxy_url)):
+        raise ConfigError(f"failed to get proxy URL for execProvider: {wrong}")
+    return ExecCluster(
+        server=config.server,
+        tls_server_name=config.tls_server_name or "",
+        insecure_skip_tls_verify=config.insecure_skip_tls_verify,
+        certificate_authority_data=ca_data,
+        # Only what the kubeconfig says: a proxy of the environment is the plugin's own to see.
+        proxy_url=config.proxy_url or "",
+        disable_compression=config.disable_compression,
+        config=config.exec.cluster_config if config.exec else None,
+    )

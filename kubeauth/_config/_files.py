@@ -1,0 +1,126 @@
+"""Small local files, read with a limit; and the chain of kubeconfig files (K13-K16)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kubeauth._config._model import Kubeconfig
+from kubeauth._config._surroundings import Surroundings
+from kubeauth.errors import Problem
+
+KUBECONFIG_LIMIT = 32 * 2**20
+SMALL_FILE_LIMIT = 2**20
+
+
+def read_file(path: str, *, limit: int = SMALL_FILE_LIMIT) -> bytes:
+    """The whole file. OSError if it cannot be read, is not a file, or is larger than `limit` bytes."""
+    try:
+        # Without O_NONBLOCK a FIFO would block here for as long as nobody writes to it.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except ValueError:
+        raise OSError("the path contains a NUL character") from None
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise OSError("it is a directory")
+        if not stat.S_ISREG(status.st_mode):
+            # /dev/stdin, <(process substitution): fine, but wait for what they have to say.
+            os.set_blocking(descriptor, True)
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(f"it is larger than {limit // 2**20} MiB")
+    return data
+
+
+def reason(error: OSError) -> str:
+    """Why a file could not be read, without its name (the caller says it)."""
+    return error.strerror or str(error)
+
+
+def unreadable(path: str) -> str | None:
+    """Why `path` cannot be opened; None if it can."""
+    try:
+        os.close(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)))
+    except OSError as error:
+        return reason(error)
+    except ValueError:
+        return "the path contains a NUL character"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The files to merge, first wins, and whether KUBECONFIG named them."""
+
+    paths: tuple[str, ...]
+    from_environment: bool
+
+
+def chain(surroundings: Surroundings) -> Chain:
+    """The files of KUBECONFIG, else `~/.kube/config` (K13)."""
+    listed = surroundings.environ.get("KUBECONFIG", "")
+    if listed:
+        return Chain(tuple(dict.fromkeys(listed.split(surroundings.separator))), from_environment=True)
+    return Chain((surroundings.in_home(".kube", "config"),), from_environment=False)
+
+
+def read_kubeconfig(path: str) -> Kubeconfig | list[Problem] | None:
+    """One file decoded; None if it does not exist; else all that is wrong with it.
+
+    Returns its problems, so that no frame that held the text is part of a traceback.
+    """
+    try:
+        data = read_file(path, limit=KUBECONFIG_LIMIT)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return [_unloadable(path, f"cannot read it: {reason(error)}", "Check the path and its permissions.")]
+    # pydantic and yaml are imported when there is something to decode, not before.
+    from kubeauth._config._source import decode_bytes
+
+    decoded = decode_bytes(data, origin=path)
+    if isinstance(decoded, Kubeconfig):
+        return decoded
+    return [
+        Problem(f'error loading config file "{path}": {_at(item)}{item.message}', path, item.field, item.hint)
+        for item in decoded
+    ]
+
+
+def _at(problem: Problem) -> str:
+    return f"{problem.field}: " if problem.field else ""
+
+
+def _unloadable(path: str, message: str, hint: str) -> Problem:
+    return Problem(f'error loading config file "{path}": {message}', path, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a chain of files came to."""
+
+    configs: tuple[Kubeconfig, ...]
+    missing: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+def read_chain(paths: Sequence[str]) -> Found:
+    """Every file of a chain; the missing are skipped, the broken collected (K15, K16)."""
+    configs: list[Kubeconfig] = []
+    missing: list[str] = []
+    problems: list[Problem] = []
+    for path in paths:
+        if not path:
+            continue
+        # Absolute at once: an entry's origin must survive a later chdir, as its paths must.
+        found = read_kubeconfig(os.path.abspath(path))
+        if found is None:
+            missing.append(path)
+        elif isinstance(found, Kubeconfig):
+            configs.append(found)
+        else:
+            problems.extend(found)
+    return Found(tuple(configs), tuple(missing), tuple(problems))

@@ -1,0 +1,119 @@
+"""The plugin policy in the user's kuberc (P11-P13)."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from kubeauth._config._files import read_file, reason
+from kubeauth._config._surroundings import Surroundings
+from kubeauth._documents import DocumentError, Json, read_document
+from kubeauth._exec._policy import ALLOWLIST, PluginPolicy, policy_problem
+from kubeauth.errors import KubeConfigError, Problem
+
+_GROUP = "kubectl.config.k8s.io"
+_KIND = "Preference"
+_LIMIT = 2**20
+_OFF_HINT = "Mend it, or set KUBERC=off to go without, or pass plugin_policy= to load_config."
+
+
+def kuberc_policy(surroundings: Surroundings) -> PluginPolicy:
+    """The policy of the kuberc that KUBERC names, else of ~/.kube/kuberc; AllowAll if there is none.
+
+    Raises KubeConfigError for a file that cannot be read or understood, also at the default place,
+    where kubectl only warns and then lets every plugin run: a policy that does not hold when its file
+    is damaged is none.
+    """
+    path, explicit = _location(surroundings)
+    if not path:
+        return PluginPolicy.allow_all()
+    found = _read(path)
+    if found is None and not explicit:
+        return PluginPolicy.allow_all()
+    if found is None:
+        problem = Problem(f"kuberc: {path} does not exist", path, hint="KUBERC names it. " + _OFF_HINT)
+        raise KubeConfigError.of([problem])
+    if isinstance(found, Problem):
+        raise KubeConfigError.of([found])
+    return found
+
+
+def _location(surroundings: Surroundings) -> tuple[str, bool]:
+    named = surroundings.environ.get("KUBERC", "")
+    if named == "off":
+        return "", False
+    if named:
+        return os.path.abspath(named), True
+    return surroundings.in_home(".kube", "kuberc"), False
+
+
+def _read(path: str) -> PluginPolicy | Problem | None:
+    """The policy in a file; None if there is no file; else what is wrong with it."""
+    try:
+        data = read_file(path, limit=_LIMIT)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return Problem(f"kuberc: cannot read {path}: {reason(error)}", path, hint=_OFF_HINT)
+    why = ""
+    # Documents are told apart before they are parsed, as kubectl does: one of a later version may
+    # stand beside one that is understood.
+    parts = [part for part in re.split(rb"(?m)^---[ \t]*\r?$", data) if part.strip()]
+    for part in parts:
+        try:
+            document = read_document(part.lstrip(), limit=_LIMIT)
+        except DocumentError as error:
+            why = why or str(error)
+            continue
+        if document is None:
+            # A document of comments alone.
+            continue
+        if isinstance(document, dict) and document.get("kind") == _KIND:
+            version = document.get("apiVersion")
+            if version == f"{_GROUP}/v1alpha1":
+                return PluginPolicy.allow_all()
+            if version == f"{_GROUP}/v1beta1":
+                return _policy(document, path)
+        why = why or f"no {_KIND} of {_GROUP}/v1beta1 in it"
+    if not why:
+        return PluginPolicy.allow_all()
+    return Problem(f"kuberc: no valid preferences found in {path}: {why}", path, hint=_OFF_HINT)
+
+
+def _policy(document: dict[str, Json], path: str) -> PluginPolicy | Problem:
+    kind = document.get("credentialPluginPolicy")
+    entries = document.get("credentialPluginAllowlist")
+    field = "credentialPluginPolicy"
+    if kind is not None and not isinstance(kind, str):
+        return Problem("kuberc: credentialPluginPolicy must be a string", path, field, _OFF_HINT)
+    field = "credentialPluginAllowlist"
+    commands: list[str] | None = None
+    if entries is not None:
+        if not isinstance(entries, list):
+            return Problem("kuberc: credentialPluginAllowlist must be a list", path, field, _OFF_HINT)
+        commands = []
+        for number, entry in enumerate(entries):
+            command = _command(entry)
+            if isinstance(command, str):
+                commands.append(command)
+            else:
+                return Problem(f"kuberc: {command.message}", path, f"{field}[{number}]", _OFF_HINT)
+    if wrong := policy_problem(kind or "", commands):
+        return Problem(f"kuberc: invalid plugin policy: {wrong}", path, field, _OFF_HINT)
+    if kind == ALLOWLIST:
+        return PluginPolicy.allowlist(commands or ())
+    return PluginPolicy(kind) if kind else PluginPolicy.allow_all()
+
+
+def _command(entry: Json) -> str | Problem:
+    """The command of an allowlist entry; `name` is what it was called until 1.35."""
+    if entry is None:
+        entry = {}
+    if not isinstance(entry, dict):
+        return Problem("an allowlist entry must be a mapping with `command`")
+    command, name = entry.get("command") or "", entry.get("name") or ""
+    if not isinstance(command, str) or not isinstance(name, str):
+        return Problem("`command` of an allowlist entry must be a string")
+    if command and name and command != name:
+        return Problem("an allowlist entry has both `name` (deprecated) and `command`, and they differ")
+    return command or name

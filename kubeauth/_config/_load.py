@@ -1,0 +1,227 @@
+"""`load_config`: from wherever the configuration is to one ClientConfig."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kubeauth._config._build import build
+from kubeauth._config._client_config import ClientConfig, Recipe, with_recipe
+from kubeauth._config._files import chain, read_chain, unreadable
+from kubeauth._config._in_cluster import in_cluster_namespace, in_cluster_possible, load_in_cluster
+from kubeauth._config._kuberc import kuberc_policy
+from kubeauth._config._merge import merge
+from kubeauth._config._model import Cluster, Kubeconfig, Overrides, User
+from kubeauth._config._select import NotSelected, Selection, select
+from kubeauth._config._surroundings import Surroundings
+from kubeauth._config._validate import cluster_problems, user_problems
+from kubeauth._exec._policy import PluginPolicy
+from kubeauth._exec._values import ExecOptions
+from kubeauth.errors import InClusterError, KubeConfigError, Problem
+
+logger = logging.getLogger("kubeauth.config")
+
+INVALID = "invalid configuration: "
+NO_CONFIG = "no configuration has been provided"
+
+
+def load_config(
+    source: str | os.PathLike[str] | bytes | Mapping[str, object] | None = None,
+    *,
+    context: str | None = None,
+    cluster: str | None = None,
+    user: str | None = None,
+    namespace: str | None = None,
+    plugin_policy: PluginPolicy | None = None,
+    exec_options: ExecOptions | None = None,
+) -> ClientConfig:
+    """The configuration that kubectl would use, resolved.
+
+    Without a source: the files in KUBECONFIG merged, else ~/.kube/config, else that of the pod this
+    runs in. A path is read alone and must exist. Bytes (YAML or JSON) and an already parsed document
+    work too; relative paths in those count from the working directory.
+
+    `context`, `cluster`, `user` and `namespace` choose by name over what the kubeconfig says. An exec
+    plugin runs under `plugin_policy`, or else under the policy in the user's kuberc, and with
+    `exec_options`. Nothing is run or connected to here.
+
+    Raises KubeConfigError with everything that is wrong, each with file, field and what to do.
+    """
+    overrides = Overrides(
+        context=context or "", cluster=cluster or "", user=user or "", namespace=namespace or ""
+    )
+    loader = Loader(overrides=overrides, policy=plugin_policy, options=exec_options)
+    if source is None:
+        return loader.default()
+    if isinstance(source, str | os.PathLike):
+        return loader.explicit(os.fspath(source))
+    decoded = _decoded(source)
+    # From here on nothing may raise from a frame that still holds the document.
+    del source
+    return loader.document(decoded)
+
+
+def build_config(
+    master: str = "", kubeconfig: str = "", *, surroundings: Surroundings | None = None
+) -> ClientConfig:
+    """What a component's --master and --kubeconfig flags mean (K69).
+
+    With neither, the pod's configuration; failing that, nothing: ~/.kube/config is not read.
+    """
+    surroundings = surroundings or Surroundings()
+    if not master and not kubeconfig:
+        try:
+            return load_in_cluster(surroundings, Overrides())
+        except InClusterError as error:
+            logger.warning("neither --kubeconfig nor --master was given, and: %s", error)
+    loader = Loader(overrides=Overrides(cluster_info=Cluster(server=master)), surroundings=surroundings)
+    return loader.explicit(kubeconfig) if kubeconfig else loader.files(())
+
+
+def load_recipe(recipe: Recipe) -> ClientConfig:
+    """The config that another process made by this recipe, from the files of this one."""
+    if recipe.in_cluster:
+        return load_in_cluster(Surroundings(), Overrides(namespace=recipe.namespace))
+    if not any(os.path.exists(path) for path in recipe.paths):
+        raise KubeConfigError(
+            "a ClientConfig is sent to another process as a recipe, not with its secrets, and none of its "
+            f"files is here: {', '.join(recipe.paths)}. Make the same kubeconfig available at that path.",
+            path=recipe.paths[0],
+        )
+    loader = Loader(
+        overrides=Overrides(
+            context=recipe.context, cluster=recipe.cluster, user=recipe.user, namespace=recipe.namespace
+        ),
+        policy=recipe.plugin_policy,
+        options=recipe.exec_options,
+        # Whatever became of the files, a recipe for one cluster must not turn into the pod's own.
+        may_be_in_cluster=False,
+    )
+    return loader.files(recipe.paths)
+
+
+def _decoded(source: bytes | Mapping[str, object]) -> Kubeconfig | list[Problem]:
+    # pydantic and yaml are imported when there is something to decode, not before.
+    from kubeauth._config._source import decode_bytes, decode_mapping
+
+    if isinstance(source, Mapping):
+        return decode_mapping(source)
+    if isinstance(source, bytes | bytearray | memoryview):
+        return decode_bytes(bytes(source))
+    kind = type(source).__name__
+    return [Problem(f"load_config takes a path, bytes or a parsed document, not {kind}")]
+
+
+class _EmptyConfig(KubeConfigError):
+    """client-go's "empty config": the one error that means "try the pod's configuration" (K29, K66)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loader:
+    """One call of load_config: what was asked for, and where."""
+
+    overrides: Overrides
+    policy: PluginPolicy | None = None
+    options: ExecOptions | None = None
+    surroundings: Surroundings = field(default_factory=Surroundings)
+    may_be_in_cluster: bool = True
+
+    def default(self) -> ClientConfig:
+        """From the KUBECONFIG chain or ~/.kube/config."""
+        found = chain(self.surroundings)
+        return self.files(found.paths, from_environment=found.from_environment)
+
+    def explicit(self, path: str) -> ClientConfig:
+        """From one file, which must exist and is never merged (K14)."""
+        if not path or not os.path.exists(path):
+            hint = "Check the path."
+            if path.startswith("~"):
+                hint = "`~` is not expanded: use os.path.expanduser."
+            elif not path:
+                hint = "An empty path names no file; pass None for the default kubeconfig."
+            raise KubeConfigError.of([Problem(f'kubeconfig "{path}" does not exist', path, hint=hint)])
+        return self.files((path,))
+
+    def files(self, paths: Sequence[str], *, from_environment: bool = False) -> ClientConfig:
+        """From these files, merged, or from the pod if they come to nothing (K66)."""
+        found = read_chain(paths)
+        if found.problems:
+            raise KubeConfigError.of(found.problems)
+        if from_environment and found.missing and not found.configs:
+            logger.warning("Config not found: %s", ", ".join(found.missing))
+        absolute = tuple(os.path.abspath(path) for path in paths if path)
+        try:
+            return self._resolve(merge(found.configs), paths=absolute)
+        except _EmptyConfig:
+            if not (self.may_be_in_cluster and in_cluster_possible(self.surroundings)):
+                raise
+        logger.debug("no kubeconfig; using the in-cluster configuration")
+        return self._portable(load_in_cluster(self.surroundings, self.overrides), None)
+
+    def document(self, decoded: Kubeconfig | list[Problem]) -> ClientConfig:
+        """From a document that has no file behind it: no merging, no falling back to the pod."""
+        if isinstance(decoded, Kubeconfig):
+            return self._resolve(decoded, paths=())
+        raise KubeConfigError.of(decoded, prefix="error loading config: ")
+
+    def _resolve(self, config: Kubeconfig, *, paths: tuple[str, ...]) -> ClientConfig:
+        selected = select(config, self.overrides, cwd=os.getcwd())
+        if isinstance(selected, NotSelected):
+            raise KubeConfigError.of([selected.problem], prefix=INVALID if selected.invalid else "")
+        self._check(selected, config, paths)
+        namespace = selected.namespace
+        if not namespace and in_cluster_possible(self.surroundings):
+            namespace = in_cluster_namespace(self.surroundings)
+        policy = self.policy
+        if policy is None:
+            # A user without a plugin has no business with the policy, nor with a damaged kuberc.
+            policy = kuberc_policy(self.surroundings) if selected.user.exec else PluginPolicy.allow_all()
+        built = build(
+            selected, namespace=namespace or "default", options=self.options or ExecOptions(), policy=policy
+        )
+        if not isinstance(built, ClientConfig):
+            raise KubeConfigError.of(built, prefix=INVALID)
+        recipe = Recipe(
+            paths=paths,
+            context=selected.context_name,
+            cluster=self.overrides.cluster,
+            user=self.overrides.user,
+            namespace=self.overrides.namespace,
+            exec_options=self.options,
+            plugin_policy=policy if built.exec else self.policy,
+        )
+        return self._portable(built, recipe if paths else None)
+
+    def _portable(self, config: ClientConfig, recipe: Recipe | None) -> ClientConfig:
+        """`config` with its recipe, unless it was changed by more than names: those may be secrets."""
+        overridden = (self.overrides.cluster_info, self.overrides.user_info, self.overrides.cluster_defaults)
+        if overridden != (Cluster(), User(), Cluster()):
+            return with_recipe(config, None)
+        return with_recipe(config, recipe) if recipe else config
+
+    def _check(self, selected: Selection, config: Kubeconfig, paths: Sequence[str]) -> None:
+        problems = user_problems(selected.user_name, selected.user, unreadable)
+        if selected.cluster == Cluster():
+            if not problems:
+                problem = Problem(NO_CONFIG, hint=_why_empty(selected, config, paths))
+                raise _EmptyConfig.of([problem], prefix=INVALID)
+            problems.append(Problem("cluster has no server defined"))
+        else:
+            problems += cluster_problems(selected.cluster_name, selected.cluster, unreadable)
+        if problems:
+            raise KubeConfigError.of(problems, prefix=INVALID)
+
+
+def _why_empty(selected: Selection, config: Kubeconfig, paths: Sequence[str]) -> str:
+    context, cluster = selected.context_name, selected.cluster_name
+    if cluster:
+        return f'The context "{context}" names the cluster "{cluster}", which is not there.'
+    if context:
+        return f'The context "{context}" names no cluster.'
+    if config.contexts:
+        names = ", ".join(sorted(config.contexts)[:10])
+        return f"No current-context is set. Pass context= or run: kubectl config use-context NAME ({names})"
+    looked = ", ".join(path if os.path.exists(path) else f"{path} (does not exist)" for path in paths)
+    return f"Set KUBECONFIG, or pass a path. Looked at: {looked or 'nothing'}."

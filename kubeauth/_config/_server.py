@@ -1,0 +1,73 @@
+"""Addresses: the API server's and the proxy's, checked before anybody connects. Pure."""
+
+from __future__ import annotations
+
+from urllib.parse import SplitResult, urlsplit
+
+
+class AddressError(ValueError):
+    """An address that cannot be used. The message does not repeat it: it may hold a password."""
+
+
+def server_url(server: str) -> str:
+    """The URL that requests are joined to: no query, no fragment; https unless it says http (K45, K47)."""
+    parts = _split(server)
+    if parts is None or not parts.scheme or not parts.netloc:
+        # `host:port`. client-go would go on with http and without credentials; see K47.
+        parts = _split(f"https://{server}")
+        if parts is None or parts.path not in ("", "/"):
+            raise AddressError("it must be a URL or a host:port pair")
+    if parts.scheme not in ("http", "https"):
+        raise AddressError("its scheme must be https or http")
+    try:
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise AddressError("its port must be a number up to 65535") from None
+    if not host:
+        raise AddressError("it has no host")
+    return parts._replace(query="", fragment="").geturl()
+
+
+def uses_tls(url: str) -> bool:
+    """Whether credentials may be used with this server at all (K46)."""
+    return url.startswith("https:")
+
+
+def proxy_problem(url: str) -> str | None:
+    """What is wrong with a proxy-url (K36); None if nothing is."""
+    parts = _split(url)
+    if parts is None:
+        return "could not parse"
+    if parts.scheme not in ("http", "https", "socks5"):
+        return f'unsupported scheme "{parts.scheme}", must be http, https, or socks5'
+    try:
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return "could not parse"
+    return None if host else "it has no host"
+
+
+def without_password(url: str) -> str:
+    """`url` for printing."""
+    parts = _split(url)
+    if parts is None:
+        return "<unprintable>"
+    if "@" not in parts.netloc:
+        return url
+    return parts._replace(netloc="***@" + parts.netloc.rpartition("@")[2]).geturl()
+
+
+def has_password(url: str) -> bool:
+    """Whether printing `url` as it is would show somebody's credentials."""
+    parts = _split(url)
+    return parts is not None and "@" in parts.netloc
+
+
+def _split(url: str) -> SplitResult | None:
+    # urlsplit silently removes control characters; Go refuses them.
+    if any(ord(char) <= 0x20 or ord(char) == 0x7F for char in url):
+        return None
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return None

@@ -1,0 +1,198 @@
+"""What client-go checks before it uses a cluster, a user or a context (K30, K35-K44).
+
+Pure but for `unreadable`, which is handed in: it says why a path cannot be opened, or None. Every
+problem is found, not only the first, and has client-go's words where client-go has any.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from kubeauth._config._model import Cluster, Context, ExecStanza, Kubeconfig, User
+from kubeauth._config._server import proxy_problem
+from kubeauth._exec._values import INTERACTIVE_MODES
+from kubeauth.errors import Problem
+
+Unreadable = Callable[[str], str | None]
+
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_REMOVED_PROVIDERS = {
+    "gcp": "gke-gcloud-auth-plugin (run: gcloud container clusters get-credentials CLUSTER)",
+    "azure": "kubelogin (run: kubelogin convert-kubeconfig -l azurecli)",
+}
+
+
+def cluster_problems(name: str, cluster: Cluster, unreadable: Unreadable) -> list[Problem]:
+    """All that is wrong with a cluster."""
+
+    def problem(message: str, field: str, hint: str) -> Problem:
+        return Problem(message, cluster.origin or None, f'clusters["{name}"].cluster.{field}', hint)
+
+    def found() -> Iterator[Problem]:
+        if not cluster.server:
+            message = (
+                f'no server found for cluster "{name}"' if name else "default cluster has no server defined"
+            )
+            yield problem(message, "server", "Give the API server's address, such as https://host:6443.")
+        if cluster.proxy_url and (wrong := proxy_problem(cluster.proxy_url)):
+            # client-go quotes the URL, which may hold a password.
+            message = f"invalid 'proxy-url' for cluster \"{name}\": {wrong}"
+            yield problem(message, "proxy-url", "Write it as http://host:port, https:// or socks5://.")
+        if cluster.certificate_authority and cluster.certificate_authority_data:
+            message = f"certificate-authority-data and certificate-authority are both specified for {name}"
+            yield problem(message, "certificate-authority", "Remove one of the two.")
+        if cluster.certificate_authority and (wrong := unreadable(cluster.certificate_authority)):
+            path = cluster.certificate_authority
+            message = f"unable to read certificate-authority {path} for {name} due to {wrong}"
+            yield problem(message, "certificate-authority", _PATH_HINT)
+
+    return list(found())
+
+
+_PATH_HINT = "Check the path; a relative one counts from the directory of the kubeconfig it stands in."
+
+
+def user_problems(name: str, user: User, unreadable: Unreadable) -> list[Problem]:
+    """All that is wrong with a user."""
+
+    def problem(message: str, field: str, hint: str) -> Problem:
+        return Problem(message, user.origin or None, f'users["{name}"].user.{field}', hint)
+
+    def found() -> Iterator[Problem]:
+        if user.client_certificate or user.client_certificate_data:
+            # Without a certificate a key is ignored, as in client-go (K38).
+            yield from _certificate_problems(name, user, unreadable, problem)
+        if user.exec:
+            yield from _exec_problems(name, user.exec, problem)
+        if user.exec and user.auth_provider:
+            message = f"authProvider cannot be provided in combination with an exec plugin for {name}"
+            yield problem(message, "auth-provider", "Remove one of the two.")
+        if user.token and (user.username or user.password):
+            message = (
+                f"more than one authentication method found for {name}; "
+                "found [token basicAuth], only one is allowed"
+            )
+            yield problem(message, "token", "Remove the token, or username and password.")
+        extra = user.impersonate_uid or user.impersonate_groups or user.impersonate_extra
+        if extra and not user.impersonate:
+            message = f"requesting uid, groups or user-extra for {name} without impersonating a user"
+            yield problem(message, "as", "Name the user to impersonate in `as`, or remove the others.")
+
+    return list(found())
+
+
+_MakeProblem = Callable[[str, str, str], Problem]
+
+
+def _certificate_problems(
+    name: str, user: User, unreadable: Unreadable, problem: _MakeProblem
+) -> Iterator[Problem]:
+    if user.client_certificate and user.client_certificate_data:
+        message = f"client-cert-data and client-cert are both specified for {name}"
+        yield problem(message, "client-certificate", "Remove one of the two.")
+    if user.client_key and user.client_key_data:
+        message = f"client-key-data and client-key are both specified for {name}"
+        yield problem(message, "client-key", "Remove one of the two.")
+    if not (user.client_key or user.client_key_data):
+        message = (
+            f"client-key-data or client-key must be specified for {name} "
+            "to use the clientCert authentication method"
+        )
+        yield problem(message, "client-key", "A certificate is no use without its private key.")
+    for label, field, path in (
+        ("client-cert", "client-certificate", user.client_certificate),
+        ("client-key", "client-key", user.client_key),
+    ):
+        if path and (wrong := unreadable(path)):
+            yield problem(f"unable to read {label} {path} for {name} due to {wrong}", field, _PATH_HINT)
+
+
+def _exec_problems(name: str, stanza: ExecStanza, problem: _MakeProblem) -> Iterator[Problem]:
+    use = f"must be specified for {name} to use exec authentication plugin"
+    if not stanza.command:
+        yield problem(f"command {use}", "exec.command", "Name the plugin's program.")
+    if not stanza.api_version:
+        hint = "Write client.authentication.k8s.io/v1 or v1beta1, whichever the plugin speaks."
+        yield problem(f"apiVersion {use}", "exec.apiVersion", hint)
+    for number, (variable, _) in enumerate(stanza.env):
+        if not variable:
+            yield problem(f"env variable name {use}", f"exec.env[{number}].name", "Name the variable.")
+    modes = ", ".join(INTERACTIVE_MODES)
+    if not stanza.interactive_mode:
+        yield problem(f"interactiveMode {use}", "exec.interactiveMode", f"Write one of: {modes}.")
+    elif stanza.interactive_mode not in INTERACTIVE_MODES:
+        message = f'invalid interactiveMode for {name}: "{stanza.interactive_mode}"'
+        yield problem(message, "exec.interactiveMode", f"Write one of: {modes}.")
+
+
+def auth_provider_problem(name: str, user: User) -> Problem | None:
+    """Why the user's `auth-provider` cannot be used; None if there is none."""
+    if user.auth_provider is None:
+        return None
+    provider = user.auth_provider.name
+    field = f'users["{name}"].user.auth-provider'
+    if replacement := _REMOVED_PROVIDERS.get(provider):
+        return Problem(
+            f'the auth provider "{provider}" was removed from Kubernetes clients in 1.26',
+            user.origin or None,
+            field,
+            f"Use the exec plugin instead: {replacement}.",
+        )
+    if provider == "oidc":
+        return Problem(
+            'the auth provider "oidc" is not supported by this version of kubeauth',
+            user.origin or None,
+            field,
+            "Until it is, use an exec plugin such as kubelogin (kubectl oidc-login).",
+        )
+    return Problem(
+        f'no Auth Provider found for name "{provider}"',
+        user.origin or None,
+        field,
+        "Use an exec plugin: auth providers are a thing of the past.",
+    )
+
+
+def context_problems(name: str, context: Context, config: Kubeconfig) -> list[Problem]:
+    """All that is wrong with a context by itself: stricter than what using it needs (K30)."""
+
+    def problem(message: str, field: str, hint: str) -> Problem:
+        return Problem(message, context.origin or None, f'contexts["{name}"].context{field}', hint)
+
+    def found() -> Iterator[Problem]:
+        if not name:
+            yield problem("empty context name is not allowed", "", "Give the context a name.")
+        for kind, named, known in (
+            ("user", context.user, config.users),
+            ("cluster", context.cluster, config.clusters),
+        ):
+            if not named:
+                message = f'{kind} was not specified for context "{name}"'
+                yield problem(message, f".{kind}", f"Name one of the {kind}s in the kubeconfig.")
+            elif named not in known:
+                message = f'{kind} "{named}" was not found for context "{name}"'
+                yield problem(message, f".{kind}", f"Add the {kind}, or correct the name.")
+        if context.namespace and not _DNS_LABEL.fullmatch(context.namespace):
+            message = (
+                f'namespace "{context.namespace}" for context "{name}" '
+                "does not conform to the kubernetes DNS_LABEL rules"
+            )
+            yield problem(message, ".namespace", "Use lower-case letters, digits and dashes, at most 63.")
+
+    return list(found())
+
+
+def all_problems(config: Kubeconfig, unreadable: Unreadable) -> list[Problem]:
+    """All that is wrong anywhere in a kubeconfig, in use or not (K30)."""
+    problems: list[Problem] = []
+    if config.current_context and config.current_context not in config.contexts:
+        message = f"context was not found for specified context: {config.current_context}"
+        problems.append(Problem(message, field="current-context", hint="Name a context that exists."))
+    for name, context in config.contexts.items():
+        problems.extend(context_problems(name, context, config))
+    for name, user in config.users.items():
+        problems.extend(user_problems(name, user, unreadable))
+    for name, cluster in config.clusters.items():
+        problems.extend(cluster_problems(name, cluster, unreadable))
+    return problems

@@ -1,0 +1,84 @@
+"""What an exec plugin is configured with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kubeauth._documents import Json
+from kubeauth._exec._policy import PluginPolicy
+from kubeauth._frozen import HiddenDict
+from kubeauth._secret import HIDDEN
+from kubeauth.errors import ConfigError
+
+INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecOptions:
+    """How a plugin is run: what no kubeconfig can say.
+
+    `timeout` is in seconds and is for runs that nobody can interact with; None means no limit.
+    """
+
+    timeout: float | None = 60.0
+    refresh_ahead: bool = True
+    stdin_unavailable: bool = False
+    stdin_unavailable_message: str = ""
+
+    def __post_init__(self) -> None:
+        if self.timeout is not None and not self.timeout > 0:
+            raise ConfigError(
+                f"ExecOptions.timeout must be more than 0 seconds, or None; it is {self.timeout}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ExecConfig:
+    """An exec plugin as a kubeconfig names it, with the options and policy it is run under.
+
+    Arguments, environment and cluster configuration may hold secrets: they are not printed.
+    """
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=lambda: HiddenDict[str, str]())
+    api_version: str
+    interactive_mode: str = ""
+    provide_cluster_info: bool = False
+    install_hint: str = ""
+    cluster_config: Json = field(default=None, hash=False)
+    """The content of the cluster's `client.authentication.k8s.io/exec` extension."""
+    options: ExecOptions = field(default_factory=ExecOptions)
+    policy: PluginPolicy = field(default_factory=PluginPolicy.allow_all)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "args", tuple(self.args))
+        object.__setattr__(self, "env", HiddenDict[str, str](self.env))
+
+    def __repr__(self) -> str:
+        # As client-go: the hint is left out, it is a stranger's text and says nothing here.
+        config = HIDDEN if self.cluster_config is not None else "None"
+        args = f"<{len(self.args)} hidden>" if self.args else "()"
+        return (
+            f"ExecConfig(command={self.command!r}, args={args}, env={self.env!r}, "
+            f"api_version={self.api_version!r}, interactive_mode={self.interactive_mode!r}, "
+            f"provide_cluster_info={self.provide_cluster_info!r}, cluster_config={config}, "
+            f"options={self.options!r}, policy={self.policy!r})"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ExecCluster:
+    """What a plugin is told about the cluster when it asks with `provideClusterInfo` (X6)."""
+
+    server: str
+    tls_server_name: str = ""
+    insecure_skip_tls_verify: bool = False
+    certificate_authority_data: bytes = b""
+    proxy_url: str = ""
+    disable_compression: bool = False
+    config: Json = field(default=None, hash=False)
+
+    def __repr__(self) -> str:
+        return f"ExecCluster(server={self.server!r}, ...)"

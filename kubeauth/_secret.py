@@ -1,0 +1,60 @@
+"""A value that cannot be printed, logged or pickled by accident."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Generic, NoReturn, Self, TypeVar
+
+T = TypeVar("T", str, bytes)
+
+HIDDEN = "<hidden>"
+
+
+class Secret(Generic[T]):
+    """A token, password or private key. `.reveal()` gives the value; nothing else does.
+
+    An empty secret is false. Two secrets are compared in constant time.
+    """
+
+    __slots__ = ("__value",)
+
+    def __init__(self, value: T) -> None:
+        self.__value: T = value
+
+    def reveal(self) -> T:
+        """The value itself. Keep it out of variables that a traceback could show."""
+        return self.__value
+
+    def __bool__(self) -> bool:
+        return bool(self.__value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        mine, theirs = _as_bytes(self.__value), _as_bytes(other.reveal())
+        return type(self.__value) is type(other.reveal()) and hmac.compare_digest(mine, theirs)
+
+    def __hash__(self) -> int:
+        return hash((Secret, self.__value))
+
+    def __repr__(self) -> str:
+        return f"Secret({HIDDEN})"
+
+    __str__ = __repr__
+
+    def __format__(self, _spec: str) -> str:
+        return repr(self)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
+
+    def __reduce_ex__(self, _protocol: object) -> NoReturn:
+        raise TypeError("a Secret cannot be pickled: send the path of the kubeconfig instead")
+
+
+def _as_bytes(value: str | bytes) -> bytes:
+    # A lone surrogate is a legal str and must compare, not raise.
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value

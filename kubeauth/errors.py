@@ -1,0 +1,257 @@
+"""Every exception that kubeauth raises.
+
+    KubeAuthError
+    ├── ConfigError               the user must change something; never retried
+    │   ├── KubeConfigError       .path .field .problems
+    │   ├── InClusterError        .path
+    │   └── PluginNotAllowed      .command .policy
+    ├── CredentialError           no usable credential now; may be retried
+    │   ├── PluginError           .command
+    │   │   ├── PluginNotFound    .install_hint
+    │   │   ├── PluginNotStarted  .errno
+    │   │   ├── PluginNeedsTerminal
+    │   │   ├── PluginFailed      .exit_code .stderr_tail
+    │   │   ├── PluginTimeout     .seconds
+    │   │   └── PluginOutputError .reason
+    │   └── TokenFileError        .path
+    ├── TLSError
+    │   └── ClientCertificateError
+    ├── RegistryError
+    │   ├── ProviderError         .provider
+    │   └── ChallengeError
+    ├── DiscoveryError            .reply
+    └── AdmissionError            .uid
+
+The message is for people, the attributes are for programs. Every error can be pickled, and none
+carries a token, a key, a password or the output of a plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+__all__ = [
+    "AdmissionError",
+    "ChallengeError",
+    "ClientCertificateError",
+    "ConfigError",
+    "CredentialError",
+    "DiscoveryError",
+    "InClusterError",
+    "KubeAuthError",
+    "KubeConfigError",
+    "PluginError",
+    "PluginFailed",
+    "PluginNeedsTerminal",
+    "PluginNotAllowed",
+    "PluginNotFound",
+    "PluginNotStarted",
+    "PluginOutputError",
+    "PluginTimeout",
+    "Problem",
+    "ProviderError",
+    "RegistryError",
+    "TLSError",
+    "TokenFileError",
+]
+
+
+class KubeAuthError(Exception):
+    """The base of every error of kubeauth: catch this one to catch them all."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The default would call the class with the message alone, and lose the facts.
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
+
+def _rebuilt(kind: type[KubeAuthError], args: tuple[object, ...], facts: dict[str, object]) -> KubeAuthError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(facts)
+    return error
+
+
+class ConfigError(KubeAuthError):
+    """Something the user wrote must be changed; trying again does not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a configuration: what, where, and what to do about it."""
+
+    message: str
+    path: str | None = None
+    """The file it stands in, if it came from a file."""
+    field: str | None = None
+    """Where in the file, as `users["alice"].user.exec.command`."""
+    hint: str = ""
+    """What to do next."""
+
+    @property
+    def place(self) -> str:
+        """File and field, as far as the message does not name them already."""
+        return ", ".join(part for part in (self.path, self.field) if part and part not in self.message)
+
+
+class KubeConfigError(ConfigError):
+    """A kubeconfig (or kuberc) that cannot be used, with everything that is wrong with it."""
+
+    path: str | None
+    """The file of the first problem."""
+    field: str | None
+    """The field of the first problem."""
+    problems: tuple[Problem, ...]
+    """All of them, in the order they were found."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        field: str | None = None,
+        problems: Sequence[Problem] = (),
+    ) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+        self.path = path
+        self.field = field
+
+    @classmethod
+    def of(cls, problems: Sequence[Problem], *, prefix: str = "") -> Self:
+        """One error for all `problems`, in client-go's form: `a` alone, or `[a, b]`."""
+        messages = [problem.message for problem in problems]
+        text = prefix + (messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]")
+        lines = [text]
+        for number, problem in enumerate(problems, start=1):
+            mark = "" if len(problems) == 1 else f"{number}. "
+            if problem.place:
+                lines.append(f"  {mark}in {problem.place}")
+                mark = " " * len(mark)
+            if problem.hint:
+                lines.append(f"  {mark}{problem.hint}")
+        first = problems[0]
+        return cls("\n".join(lines), path=first.path, field=first.field, problems=problems)
+
+
+class InClusterError(ConfigError):
+    """This process is not in a pod, or its service account cannot be read."""
+
+    def __init__(self, message: str, *, path: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class PluginNotAllowed(ConfigError):
+    """The plugin policy does not allow this plugin."""
+
+    def __init__(self, message: str, *, command: str, policy: str) -> None:
+        super().__init__(message)
+        self.command = command
+        self.policy = policy
+
+
+class CredentialError(KubeAuthError):
+    """There is no usable credential now; a later try may get one."""
+
+
+class PluginError(CredentialError):
+    """The exec plugin gave no credential."""
+
+    def __init__(self, message: str, *, command: str) -> None:
+        super().__init__(message)
+        self.command = command
+
+
+class PluginNotFound(PluginError):
+    """The plugin's command is not on PATH, or not at the path given."""
+
+    def __init__(self, message: str, *, command: str, install_hint: str = "") -> None:
+        super().__init__(message, command=command)
+        self.install_hint = install_hint
+
+
+class PluginNotStarted(PluginError):
+    """The system refused to start the plugin: not executable, arguments too long, out of files."""
+
+    def __init__(self, message: str, *, command: str, errno: int | None = None) -> None:
+        super().__init__(message, command=command)
+        self.errno = errno
+
+
+class PluginNeedsTerminal(PluginError):
+    """The plugin must ask a person, and there is no terminal to ask on."""
+
+
+class PluginFailed(PluginError):
+    """The plugin ran and failed."""
+
+    def __init__(self, message: str, *, command: str, exit_code: int, stderr_tail: str = "") -> None:
+        super().__init__(message, command=command)
+        self.exit_code = exit_code
+        self.stderr_tail = stderr_tail
+
+
+class PluginTimeout(PluginError):
+    """The plugin took longer than it was given."""
+
+    def __init__(self, message: str, *, command: str, seconds: float) -> None:
+        super().__init__(message, command=command)
+        self.seconds = seconds
+
+
+class PluginOutputError(PluginError):
+    """The plugin printed something that is not a usable ExecCredential."""
+
+    def __init__(self, message: str, *, command: str, reason: str) -> None:
+        super().__init__(message, command=command)
+        self.reason = reason
+
+
+class TokenFileError(CredentialError):
+    """A token file is missing, unreadable or empty."""
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class TLSError(KubeAuthError):
+    """Trust or identity for TLS cannot be set up."""
+
+
+class ClientCertificateError(TLSError):
+    """A client certificate or its key cannot be used."""
+
+
+class RegistryError(KubeAuthError):
+    """Credentials for a container registry cannot be had."""
+
+
+class ProviderError(RegistryError):
+    """An image credential provider failed."""
+
+    def __init__(self, message: str, *, provider: str) -> None:
+        super().__init__(message)
+        self.provider = provider
+
+
+class ChallengeError(RegistryError):
+    """A registry asked for authentication in a way that cannot be answered."""
+
+
+class DiscoveryError(KubeAuthError):
+    """A cluster could not be discovered safely."""
+
+    def __init__(self, message: str, *, reply: int | None = None) -> None:
+        super().__init__(message)
+        self.reply = reply
+
+
+class AdmissionError(KubeAuthError):
+    """An admission request cannot be answered."""
+
+    def __init__(self, message: str, *, uid: str = "") -> None:
+        super().__init__(message)
+        self.uid = uid
