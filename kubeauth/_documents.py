@@ -274,10 +274,10 @@ class _Builder:
             top.key = value if value is _MERGE else _key(value)
         elif top.key is _MERGE:
             top.key = _NO_KEY
-            for merged in value if type(value) is list else [value]:
+            # As Go's YAML: of several the first wins, and what stands later in the mapping wins over all.
+            for merged in reversed(value) if type(value) is list else [value]:
                 if type(merged) is not dict:
                     raise DocumentError("a merge key (<<) of something that is not a mapping")
-                # As Go's YAML: whatever comes later in the text wins.
                 top.value.update(merged)
         else:
             top.value[top.key] = value

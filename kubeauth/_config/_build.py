@@ -112,11 +112,15 @@ def _initial_token(name: str, user: User) -> Secret[str] | Problem | None:
     field = f'users["{name}"].user.tokenFile'
     hint = "Check the path, and that whatever writes the token has run."
     try:
-        return Secret(read_file(user.token_file).decode())
+        token = read_file(user.token_file).decode()
     except OSError as error:
         message = f"unable to read tokenFile {user.token_file} for {name} due to {reason(error)}"
     except UnicodeDecodeError:
         message = f"unable to read tokenFile {user.token_file} for {name}: it is not text"
+    else:
+        if token.strip():
+            return Secret(token)
+        message = f"read empty token from file {user.token_file} for {name}"
     return Problem(message, user.origin or None, field, hint)
 
 

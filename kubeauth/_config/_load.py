@@ -114,8 +114,14 @@ def _decoded(source: bytes | Mapping[str, object]) -> Kubeconfig | list[Problem]
     return [Problem(f"load_config takes a path, bytes or a parsed document, not {kind}")]
 
 
-class _EmptyConfig(KubeConfigError):
-    """client-go's "empty config": the one error that means "try the pod's configuration" (K29, K66)."""
+@dataclass(frozen=True, slots=True)
+class _Empty:
+    """client-go's "empty config": the one failure that means "try the pod's configuration" (K29, K66)."""
+
+    why: str
+
+    def error(self) -> KubeConfigError:
+        return KubeConfigError.of([Problem(NO_CONFIG, hint=self.why)], prefix=INVALID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,25 +158,39 @@ class Loader:
         if from_environment and found.missing and not found.configs:
             logger.warning("Config not found: %s", ", ".join(found.missing))
         absolute = tuple(os.path.abspath(path) for path in paths if path)
-        try:
-            return self._resolve(merge(found.configs), paths=absolute)
-        except _EmptyConfig:
-            if not (self.may_be_in_cluster and in_cluster_possible(self.surroundings)):
-                raise
+        config = self._resolve(merge(found.configs), paths=absolute)
+        if not isinstance(config, _Empty):
+            return config
+        if not (self.may_be_in_cluster and in_cluster_possible(self.surroundings)):
+            raise config.error()
         logger.debug("no kubeconfig; using the in-cluster configuration")
         return self._portable(load_in_cluster(self.surroundings, self.overrides), None)
 
     def document(self, decoded: Kubeconfig | list[Problem]) -> ClientConfig:
         """From a document that has no file behind it: no merging, no falling back to the pod."""
-        if isinstance(decoded, Kubeconfig):
-            return self._resolve(decoded, paths=())
-        raise KubeConfigError.of(decoded, prefix="error loading config: ")
+        if not isinstance(decoded, Kubeconfig):
+            raise KubeConfigError.of(decoded, prefix="error loading config: ")
+        config = self._resolve(decoded, paths=())
+        if isinstance(config, _Empty):
+            raise config.error()
+        return config
 
-    def _resolve(self, config: Kubeconfig, *, paths: tuple[str, ...]) -> ClientConfig:
+    def _resolve(self, config: Kubeconfig, *, paths: tuple[str, ...]) -> ClientConfig | _Empty:
         selected = select(config, self.overrides, cwd=os.getcwd())
         if isinstance(selected, NotSelected):
             raise KubeConfigError.of([selected.problem], prefix=INVALID if selected.invalid else "")
-        self._check(selected, config, paths)
+        problems = user_problems(selected.user_name, selected.user, unreadable)
+        if selected.cluster != Cluster():
+            problems += cluster_problems(selected.cluster_name, selected.cluster, unreadable)
+        elif problems:
+            problems.append(Problem("cluster has no server defined"))
+        else:
+            return _Empty(_why_empty(selected, config, paths))
+        if problems:
+            raise KubeConfigError.of(problems, prefix=INVALID)
+        return self._built(selected, paths)
+
+    def _built(self, selected: Selection, paths: tuple[str, ...]) -> ClientConfig:
         namespace = selected.namespace
         if not namespace and in_cluster_possible(self.surroundings):
             namespace = in_cluster_namespace(self.surroundings)
@@ -200,18 +220,6 @@ class Loader:
         if overridden != (Cluster(), User(), Cluster()):
             return with_recipe(config, None)
         return with_recipe(config, recipe) if recipe else config
-
-    def _check(self, selected: Selection, config: Kubeconfig, paths: Sequence[str]) -> None:
-        problems = user_problems(selected.user_name, selected.user, unreadable)
-        if selected.cluster == Cluster():
-            if not problems:
-                problem = Problem(NO_CONFIG, hint=_why_empty(selected, config, paths))
-                raise _EmptyConfig.of([problem], prefix=INVALID)
-            problems.append(Problem("cluster has no server defined"))
-        else:
-            problems += cluster_problems(selected.cluster_name, selected.cluster, unreadable)
-        if problems:
-            raise KubeConfigError.of(problems, prefix=INVALID)
 
 
 def _why_empty(selected: Selection, config: Kubeconfig, paths: Sequence[str]) -> str:

@@ -1,0 +1,119 @@
+"""kubeauth beside client-go: the same files in, the same rest.Config out."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeauth.errors import KubeConfigError
+from tests.differential.corpus import CASES, Case
+
+pytestmark = pytest.mark.oracle
+
+# What client-go refuses when it builds a transport, and kubeauth when it builds a client: the PEM in
+# these cases is not a real certificate, and v1alpha1 is no longer spoken.
+REFUSED_LATER = (
+    "unable to load root certificates",
+    "tls: failed to find",
+    'exec plugin: invalid apiVersion "client.authentication.k8s.io/v1alpha1"',
+)
+
+
+def ours(case: Case, directory: Path) -> dict[str, Any] | str:
+    try:
+        config = case.load(directory)
+    except KubeConfigError as error:
+        return str(error)
+    exec_ = config.exec
+    impersonate = config.impersonate
+    return {
+        "server": config.server,
+        "namespace": config.namespace,
+        "ca_data": config.ca_data,
+        "ca_file": config.ca_file,
+        "insecure_skip_tls_verify": config.insecure_skip_tls_verify,
+        "tls_server_name": config.tls_server_name,
+        "disable_compression": config.disable_compression,
+        "proxy_url": config.proxy_url,
+        "token": config.token and config.token.reveal(),
+        "token_file": config.token_file,
+        "username": config.username,
+        "password": config.password and config.password.reveal(),
+        "client_cert_data": config.client_cert_data,
+        "client_key_data": config.client_key_data and config.client_key_data.reveal(),
+        "client_cert_file": config.client_cert_file,
+        "client_key_file": config.client_key_file,
+        "impersonate": impersonate
+        and {
+            "user": impersonate.user,
+            "uid": impersonate.uid,
+            "groups": list(impersonate.groups),
+            "extra": {key: list(values) for key, values in impersonate.extra.items()},
+        },
+        "exec": exec_
+        and {
+            "command": exec_.command,
+            "args": list(exec_.args),
+            "env": dict(exec_.env),
+            "api_version": exec_.api_version,
+            "interactive_mode": exec_.interactive_mode,
+            "provide_cluster_info": exec_.provide_cluster_info,
+            "install_hint": exec_.install_hint,
+            "cluster_config": exec_.cluster_config,
+        },
+    }
+
+
+def theirs(oracle: Path, case: Case, directory: Path) -> dict[str, Any] | str:
+    flags = [f"--{name}={value}" for name, value in case.choose.items()]
+    if case.explicit:
+        flags.append(f"--kubeconfig={directory / case.explicit}")
+    run = subprocess.run(
+        [oracle, *flags], env=case.environ(directory), cwd=directory, capture_output=True, check=True
+    )
+    # Go prints the float64 that a huge integer becomes in full; it is a float all the same.
+    found = json.loads(
+        run.stdout, parse_int=lambda text: int(text) if -(2**63) <= int(text) < 2**64 else float(text)
+    )
+    refusal: str | None = found.pop("error", None) or found.pop("build_error", None)
+    if refusal and not refusal.startswith(REFUSED_LATER):
+        return refusal
+    scheme, colon, rest = found["server"].partition("://")
+    found["server"] = f"{scheme.lower()}{colon}{rest}"
+    for name in ("ca_data", "client_cert_data", "client_key_data"):
+        found[name] = base64.b64decode(found[name] or "")
+    if found.get("exec"):
+        exec_ = found["exec"]
+        exec_["env"] = {item["name"]: item["value"] for item in exec_["env"] or ()}
+        exec_["args"] = exec_["args"] or []
+        exec_.setdefault("cluster_config", None)
+    impersonate = found["impersonate"]
+    impersonate["groups"] = impersonate["groups"] or []
+    impersonate["extra"] = {key: values or [] for key, values in (impersonate["extra"] or {}).items()}
+    if not impersonate["user"]:
+        found["impersonate"] = None
+    return {**dict.fromkeys(("proxy_url", "exec")), **found}
+
+
+def normal(found: dict[str, Any] | str) -> dict[str, Any] | str:
+    """Go has no None: absent and empty are the same there."""
+    if isinstance(found, str):
+        return "refused"
+    return {name: value or None for name, value in found.items()}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_resolved_as_client_go_resolves_it(case: Case, oracle: Path, tmp_path: Path) -> None:
+    case.write(tmp_path)
+    mine, reference = ours(case, tmp_path), theirs(oracle, case, tmp_path)
+    assert isinstance(mine, str) == case.broken, mine
+    if case.differs:
+        # Still a difference? If not, the documentation is wrong.
+        assert normal(mine) != normal(reference), "no longer differs"
+    else:
+        assert normal(mine) == normal(reference), f"client-go: {reference}\nkubeauth: {mine}"
