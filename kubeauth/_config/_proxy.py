@@ -47,7 +47,7 @@ def _normalised(proxy: str) -> str | None:
 
 
 def _needs_proxy(target: SplitResult, no_proxy: str) -> bool:
-    host = (target.hostname or "").strip().lower()
+    host = _ascii((target.hostname or "").strip().lower())
     port = str(target.port or _DEFAULT_PORTS.get(target.scheme, ""))
     address = _address(host)
     if host == "localhost" or (address is not None and address.is_loopback):
@@ -79,7 +79,7 @@ def _matches(entry: str, host: str, port: str, address: _Address | None) -> bool
         return listed == address
     if address is not None:
         return False
-    name = name.removeprefix("*") if name.startswith("*.") else name
+    name = _ascii(name.removeprefix("*") if name.startswith("*.") else name)
     # `example.com` names itself and everything below it, `.example.com` only what is below.
     return host.endswith(name) if name.startswith(".") else host == name or host.endswith(f".{name}")
 
@@ -93,6 +93,19 @@ def _host_and_port(entry: str) -> tuple[str, str]:
         name, _, port = entry.partition(":")
         return name, port
     return entry, ""
+
+
+def _ascii(host: str) -> str:
+    """An international name in the form that is on the wire, so that both spellings are one name."""
+    if host.isascii():
+        return host
+    import idna
+
+    dot = "." if host.startswith(".") else ""
+    try:
+        return dot + idna.encode(host.removeprefix("."), uts46=True).decode()
+    except idna.IDNAError:
+        return host
 
 
 def _address(host: str) -> _Address | None:

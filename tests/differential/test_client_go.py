@@ -1,9 +1,16 @@
-"""kubeauth beside client-go: the same files in, the same rest.Config out."""
+"""kubeauth beside client-go: the same files in, the same rest.Config out.
+
+What client-go answered is kept in golden.json, so that these run where there is no Go. Where there is,
+`make oracle` builds client-go and the kept answers are compared with it. To renew them:
+
+    make oracle && UPDATE_GOLDEN=1 .venv/bin/python -m pytest tests/differential/test_client_go.py
+"""
 
 from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,7 +20,7 @@ import pytest
 from kubeauth.errors import KubeConfigError
 from tests.differential.corpus import CASES, Case
 
-pytestmark = pytest.mark.oracle
+GOLDEN = Path(__file__).parent / "golden.json"
 
 # What client-go refuses when it builds a transport, and kubeauth when it builds a client: the PEM in
 # these cases is not a real certificate, and v1alpha1 is no longer spoken.
@@ -22,6 +29,28 @@ REFUSED_LATER = (
     "tls: failed to find",
     'exec plugin: invalid apiVersion "client.authentication.k8s.io/v1alpha1"',
 )
+
+
+def asked(oracle: Path, case: Case, directory: Path) -> dict[str, Any]:
+    """client-go's own answer, without what is empty, and without the name of a temporary directory."""
+    flags = [f"--{name}={value}" for name, value in case.choose.items()]
+    if case.explicit:
+        flags.append(f"--kubeconfig={directory / case.explicit}")
+    run = subprocess.run(
+        [oracle, *flags], env=case.environ(directory), cwd=directory, capture_output=True, check=True
+    )
+    text = run.stdout.decode().replace(str(directory), "{DIR}").replace(str(directory.parent), "{UP}")
+    # Go prints the float64 that a huge integer becomes in full; it is a float all the same.
+    found = json.loads(
+        text, parse_int=lambda text: int(text) if -(2**63) <= int(text) < 2**64 else float(text)
+    )
+    return {name: value for name, value in found.items() if value}
+
+
+@pytest.fixture(scope="session")
+def golden() -> dict[str, dict[str, Any]]:
+    answers: dict[str, dict[str, Any]] = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
+    return answers
 
 
 def ours(case: Case, directory: Path) -> dict[str, Any] | str:
@@ -69,26 +98,18 @@ def ours(case: Case, directory: Path) -> dict[str, Any] | str:
     }
 
 
-def theirs(oracle: Path, case: Case, directory: Path) -> dict[str, Any] | str:
-    flags = [f"--{name}={value}" for name, value in case.choose.items()]
-    if case.explicit:
-        flags.append(f"--kubeconfig={directory / case.explicit}")
-    run = subprocess.run(
-        [oracle, *flags], env=case.environ(directory), cwd=directory, capture_output=True, check=True
-    )
-    # Go prints the float64 that a huge integer becomes in full; it is a float all the same.
-    found = json.loads(
-        run.stdout, parse_int=lambda text: int(text) if -(2**63) <= int(text) < 2**64 else float(text)
-    )
+def theirs(answer: dict[str, Any], directory: Path) -> dict[str, Any] | str:
+    """The answer in the shape of ours."""
+    text = json.dumps(answer).replace("{DIR}", str(directory)).replace("{UP}", str(directory.parent))
+    found = json.loads(text)
     refusal: str | None = found.pop("error", None) or found.pop("build_error", None)
     if refusal and not refusal.startswith(REFUSED_LATER):
         return refusal
     scheme, colon, rest = found["server"].partition("://")
     found["server"] = f"{scheme.lower()}{colon}{rest}"
     for name in ("ca_data", "client_cert_data", "client_key_data"):
-        found[name] = base64.b64decode(found[name] or "")
-    if found.get("exec"):
-        exec_ = found["exec"]
+        found[name] = base64.b64decode(found.get(name, ""))
+    if exec_ := found.get("exec"):
         exec_["env"] = {item["name"]: item["value"] for item in exec_["env"] or ()}
         exec_["args"] = exec_["args"] or []
         exec_.setdefault("cluster_config", None)
@@ -96,24 +117,40 @@ def theirs(oracle: Path, case: Case, directory: Path) -> dict[str, Any] | str:
     impersonate["groups"] = impersonate["groups"] or []
     impersonate["extra"] = {key: values or [] for key, values in (impersonate["extra"] or {}).items()}
     if not impersonate["user"]:
-        found["impersonate"] = None
-    return {**dict.fromkeys(("proxy_url", "exec")), **found}
+        del found["impersonate"]
+    return found
 
 
 def normal(found: dict[str, Any] | str) -> dict[str, Any] | str:
     """Go has no None: absent and empty are the same there."""
-    if isinstance(found, str):
-        return "refused"
-    return {name: value or None for name, value in found.items()}
+    return "refused" if isinstance(found, str) else {name: value for name, value in found.items() if value}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_resolved_as_client_go_resolves_it(case: Case, oracle: Path, tmp_path: Path) -> None:
+def test_resolved_as_client_go_resolves_it(
+    case: Case, golden: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
     case.write(tmp_path)
-    mine, reference = ours(case, tmp_path), theirs(oracle, case, tmp_path)
+    mine, reference = ours(case, tmp_path), theirs(golden[case.id], tmp_path)
     assert isinstance(mine, str) == case.broken, mine
     if case.differs:
         # Still a difference? If not, the documentation is wrong.
         assert normal(mine) != normal(reference), "no longer differs"
     else:
         assert normal(mine) == normal(reference), f"client-go: {reference}\nkubeauth: {mine}"
+
+
+@pytest.mark.oracle
+def test_the_kept_answers_are_client_gos(
+    oracle: Path, golden: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    answers: dict[str, dict[str, Any]] = {}
+    for number, case in enumerate(CASES):
+        directory = tmp_path / "cases" / str(number)
+        directory.mkdir(parents=True)
+        case.write(directory)
+        answers[case.id] = asked(oracle, case, directory)
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(json.dumps(answers, indent=1, sort_keys=True) + "\n")
+        golden = answers
+    assert answers == golden

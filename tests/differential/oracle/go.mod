@@ -3,6 +3,7 @@ module kubeauth.invalid/oracle
 go 1.26.0
 
 require (
+	golang.org/x/net v0.56.0
 	k8s.io/apimachinery v0.36.6
 	k8s.io/client-go v0.36.6
 )
@@ -18,7 +19,6 @@ require (
 	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.yaml.in/yaml/v2 v2.4.3 // indirect
-	golang.org/x/net v0.56.0 // indirect
 	golang.org/x/oauth2 v0.34.0 // indirect
 	golang.org/x/sys v0.46.0 // indirect
 	golang.org/x/term v0.44.0 // indirect

@@ -7,8 +7,10 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 
+	"golang.org/x/net/http/httpproxy"
 	"k8s.io/apimachinery/pkg/runtime"
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
 	"k8s.io/client-go/rest"
@@ -24,7 +26,23 @@ func main() {
 	flag.StringVar(&overrides.Context.Cluster, "cluster", "", "")
 	flag.StringVar(&overrides.Context.AuthInfo, "user", "", "")
 	flag.StringVar(&overrides.Context.Namespace, "namespace", "", "")
+	proxyFor := flag.String("proxy-for", "", "print only the proxy that Go takes for this URL")
 	flag.Parse()
+
+	if *proxyFor != "" {
+		target, err := url.Parse(*proxyFor)
+		if err != nil {
+			emit(map[string]any{"error": err.Error()})
+			return
+		}
+		proxy, err := httpproxy.FromEnvironment().ProxyFunc()(target)
+		if err != nil || proxy == nil {
+			emit(map[string]any{"proxy": nil})
+			return
+		}
+		emit(map[string]any{"proxy": proxy.String()})
+		return
+	}
 
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	config, err := loader.ClientConfig()

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# Whatever a developer's shell says about clusters and proxies, tests start from nothing.
+SCRUBBED = (
+    "KUBECONFIG KUBERC KUBERNETES_MASTER KUBERNETES_SERVICE_HOST KUBERNETES_SERVICE_PORT POD_NAMESPACE "
+    "KUBERNETES_EXEC_INFO HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY REQUEST_METHOD "
+    "http_proxy https_proxy all_proxy no_proxy SSL_CERT_FILE SSL_CERT_DIR"
+)
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in SCRUBBED.split():
+        monkeypatch.delenv(name, raising=False)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+
+
+@pytest.fixture
+def nobody() -> int:
+    """A user id without rights, to test what root cannot: being refused."""
+    if os.geteuid() != 0:
+        return os.geteuid()
+    return 65534

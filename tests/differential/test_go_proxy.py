@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.proxies import TABLE
+
+pytestmark = pytest.mark.oracle
+
+
+@pytest.mark.parametrize(("url", "environ", "proxy"), TABLE)
+def test_go_chooses_the_same_proxy_k52(
+    oracle: Path, url: str, environ: dict[str, str], proxy: str | None
+) -> None:
+    run = subprocess.run([oracle, f"--proxy-for={url}"], env=environ, capture_output=True, check=True)
+    assert json.loads(run.stdout) == {"proxy": proxy}

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import builtins
+import inspect
+import pickle
+
+import pytest
+
+from kubeauth import errors
+from kubeauth.errors import KubeAuthError, KubeConfigError, Problem
+
+EXAMPLES: dict[str, dict[str, object]] = {
+    "KubeConfigError": {"path": "/p", "field": "f", "problems": (Problem("m", "/p", "f", "h"),)},
+    "InClusterError": {"path": "/p"},
+    "PluginNotAllowed": {"command": "c", "policy": "DenyAll"},
+    "PluginError": {"command": "c"},
+    "PluginNotFound": {"command": "c", "install_hint": "h"},
+    "PluginNotStarted": {"command": "c", "errno": 7},
+    "PluginNeedsTerminal": {"command": "c"},
+    "PluginFailed": {"command": "c", "exit_code": 3, "stderr_tail": "t"},
+    "PluginTimeout": {"command": "c", "seconds": 60.0},
+    "PluginOutputError": {"command": "c", "reason": "r"},
+    "TokenFileError": {"path": "/p"},
+    "ProviderError": {"provider": "p"},
+    "DiscoveryError": {"reply": 404},
+    "AdmissionError": {"uid": "u"},
+}
+CLASSES = [
+    value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, KubeAuthError)
+]
+
+
+def drawn_tree() -> dict[str, str]:
+    """Each class in the docstring's drawing, with the class it hangs from."""
+    found: dict[str, str] = {}
+    path: list[tuple[int, str]] = []
+    for line in (errors.__doc__ or "").splitlines():
+        bare = line.lstrip(" │├└─")
+        if not bare or not (
+            bare.split()[0].endswith(
+                ("Error", "Allowed", "Found", "Started", "Terminal", "Failed", "Timeout")
+            )
+        ):
+            continue
+        indent, name = len(line) - len(bare), bare.split()[0]
+        path = [step for step in path if step[0] < indent]
+        found[name] = path[-1][1] if path else "Exception"
+        path.append((indent, name))
+    return found
+
+
+def test_the_tree_in_the_docstring_is_the_tree() -> None:
+    assert drawn_tree() == {cls.__name__: cls.__mro__[1].__name__ for cls in CLASSES}
+
+
+def test_every_class_is_exported_and_none_has_the_name_of_a_builtin() -> None:
+    assert {cls.__name__ for cls in CLASSES} | {"Problem"} == set(errors.__all__)
+    assert not [cls for cls in CLASSES if hasattr(builtins, cls.__name__)]
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_errors_keep_message_and_facts_through_a_pickle(cls: type[KubeAuthError]) -> None:
+    facts = EXAMPLES.get(cls.__name__, {})
+    accepted = set(inspect.signature(cls.__init__).parameters) - {"self", "message", "args", "kwargs"}
+    assert accepted == set(facts), "EXAMPLES must show every fact"
+    copy = pickle.loads(pickle.dumps(cls("what happened", **facts)))  # noqa: S301
+    assert type(copy) is cls
+    assert str(copy) == "what happened"
+    assert {name: getattr(copy, name) for name in facts} == facts
+
+
+def test_one_problem_is_a_sentence_a_place_and_a_hint() -> None:
+    error = KubeConfigError.of([Problem("it is wrong", "/file", "users[0]", "Mend it.")], prefix="bad: ")
+    assert str(error) == "bad: it is wrong\n  in /file, users[0]\n  Mend it."
+    assert (error.path, error.field) == ("/file", "users[0]")
+
+
+def test_several_problems_are_listed_as_client_go_does_and_then_explained() -> None:
+    error = KubeConfigError.of([Problem("a", "/1", "f"), Problem("b", hint="Do b.")])
+    assert str(error) == "[a, b]\n  1. in /1, f\n  2. Do b."
+    assert [problem.message for problem in error.problems] == ["a", "b"]
+    assert (error.path, error.field) == ("/1", "f")
+
+
+def test_a_place_that_the_message_names_is_not_repeated() -> None:
+    assert str(KubeConfigError.of([Problem("cannot read /file", "/file")])) == "cannot read /file"

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+
+from kubeauth import ExecConfig, ExecOptions, PluginPolicy
+from kubeauth._exec._hint import clean_hint
+from kubeauth._exec._policy import clean_path, policy_problem
+from kubeauth.errors import ConfigError
+
+
+def test_policies_by_name_p1() -> None:
+    assert PluginPolicy.allow_all() == PluginPolicy("AllowAll")
+    assert PluginPolicy.deny_all() == PluginPolicy("DenyAll")
+    assert PluginPolicy.allowlist(["aws", "/usr/bin/kubelogin"]).commands == ("aws", "/usr/bin/kubelogin")
+
+
+@pytest.mark.parametrize(
+    ("kind", "commands", "problem"),
+    [
+        ("", None, None),
+        ("AllowAll", None, None),
+        ("DenyAll", None, None),
+        ("Allowlist", ["a", "/b/c"], None),
+        ("allowall", None, 'unknown plugin policy: "allowall"'),
+        ("bogus", ["a"], 'unknown plugin policy: "bogus"'),
+        ("", [], "allowlist is non-nil"),
+        ("AllowAll", ["a"], 'plugin policy is "AllowAll" but allowlist is non-nil'),
+        ("DenyAll", [], 'plugin policy is "DenyAll" but allowlist is non-nil'),
+        ("Allowlist", None, "allowlist is unspecified"),
+        ("Allowlist", [], 'allowlist is empty; use "DenyAll" policy instead'),
+        ("Allowlist", ["a", ""], "empty allowlist entry #2"),
+        ("Allowlist", ["./x"], "non-normalized file path"),
+        ("Allowlist", ["a//b"], "non-normalized file path"),
+        ("Allowlist", ["/a/"], "non-normalized file path"),
+        ("Allowlist", ["//a"], "non-normalized file path"),
+    ],
+)
+def test_a_policy_must_be_consistent_p2(kind: str, commands: list[str] | None, problem: str | None) -> None:
+    found = policy_problem(kind, commands)
+    assert (problem is None and found is None) or (problem is not None and problem in (found or ""))
+
+
+def test_a_bad_policy_cannot_be_made_p2() -> None:
+    for make in (
+        lambda: PluginPolicy.allowlist([]),
+        lambda: PluginPolicy.allowlist(["./x"]),
+        lambda: PluginPolicy("Sometimes"),
+        lambda: PluginPolicy("DenyAll", ("a",)),
+        lambda: PluginPolicy.allowlist("aws"),
+    ):
+        with pytest.raises(ConfigError):
+            make()
+
+
+def test_the_policy_defaults_to_allow_all_p3() -> None:
+    assert ExecConfig(command="c", api_version="v").policy == PluginPolicy.allow_all()
+
+
+@pytest.mark.parametrize(
+    ("path", "cleaned"),
+    [("a", "a"), ("./a", "a"), ("a//b", "a/b"), ("a/../b", "b"), ("/..", "/"), ("//a", "/a"), ("///a", "/a"),
+     ("", "."), ("a/", "a"), ("../a", "../a")],
+)  # fmt: skip
+def test_paths_are_cleaned_as_go_does(path: str, cleaned: str) -> None:
+    assert clean_path(path) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("hint", "cleaned"),
+    [
+        ("\x1b[1mbold tuna\x1b[0m, fish", "U+001B[1mbold tunaU+001B[0m, fish"),
+        ("\x1b[2Aup up, \x1b[2Cright right", "U+001B[2Aup up, U+001B[2Cright right"),
+        ("clear: \x1b[2J", "clear: U+001B[2J"),
+        ("zero\u200bwidth", "zeroU+200Bwidth"),
+        ("\U000e0001tag", "U+E0001tag"),
+        *[
+            (same, same)
+            for same in (
+                "tuna\nfish\r\nmarlin\t\r\ntuna\vfish\fmarlin",
+                "alpha: \u03b1, beta: \u03b2",
+                "tu\u0301na with a mark",
+                "t1na, f34h",
+                '"here\'s a sentence; with! some...punctuation ;)"',
+                "\u222b\u2081\u207f f(x) dx \u2248 \u2211",
+                "a paragraph separator\u2029and\u2003em",
+            )
+        ],
+    ],
+)
+def test_install_hints_cannot_steer_a_terminal_t77(hint: str, cleaned: str) -> None:
+    assert clean_hint(hint) == cleaned
+
+
+def test_options_are_checked() -> None:
+    assert (ExecOptions().timeout, ExecOptions().refresh_ahead) == (60.0, True)
+    assert ExecOptions(timeout=None).timeout is None
+    for timeout in (0, -1.0, float("nan")):
+        with pytest.raises(ConfigError, match="timeout"):
+            ExecOptions(timeout=timeout)
+
+
+def test_exec_configs_are_values_and_print_no_secret_k7() -> None:
+    def make() -> ExecConfig:
+        return ExecConfig(
+            command="plug",
+            args=("--password=s3ntinel",),
+            env={"A": "s3ntinel"},
+            api_version="v1",
+            install_hint="s3ntinel",
+            cluster_config={"a": "s3ntinel"},
+        )
+
+    assert make() == make()
+    assert hash(make()) == hash(make())
+    assert "s3ntinel" not in repr(make())
+    assert "plug" in repr(make())
+    assert "env=<1 hidden: A>" in repr(make())

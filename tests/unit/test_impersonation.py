@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from kubeauth import Impersonation
+from kubeauth._config._impersonation import impersonation_headers
+
+EXTRA = {"first": ["A", "a"], "second": ["B", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("impersonation", "headers"),
+    [
+        pytest.param(
+            Impersonation(user="user", uid="uid-a", groups=["one", "two"], extra=EXTRA),
+            [("impersonate-user", "user"), ("impersonate-uid", "uid-a"), ("impersonate-group", "one"),
+             ("impersonate-group", "two"), ("impersonate-extra-first", "A"), ("impersonate-extra-first", "a"),
+             ("impersonate-extra-second", "B"), ("impersonate-extra-second", "b")],
+            id="all",
+        ),
+        pytest.param(
+            Impersonation(user="user", groups=["one", "two"], extra=EXTRA),
+            [("impersonate-user", "user"), ("impersonate-group", "one"), ("impersonate-group", "two"),
+             ("impersonate-extra-first", "A"), ("impersonate-extra-first", "a"),
+             ("impersonate-extra-second", "B"), ("impersonate-extra-second", "b")],
+            id="username, groups and extra",
+        ),
+        pytest.param(
+            Impersonation(user="user", uid="uid-a"),
+            [("impersonate-user", "user"), ("impersonate-uid", "uid-a")],
+            id="username and uid",
+        ),
+        pytest.param(
+            Impersonation(user="user", extra={"test.example.com/thing.thing": ["A", "a"]}),
+            [("impersonate-user", "user"), ("impersonate-extra-test.example.com%2fthing.thing", "A"),
+             ("impersonate-extra-test.example.com%2fthing.thing", "a")],
+            id="escape handling",
+        ),
+        pytest.param(
+            Impersonation(user="user", extra={"test.example.com/thing.thing%20another.thing": ["A"]}),
+            [("impersonate-user", "user"),
+             ("impersonate-extra-test.example.com%2fthing.thing%2520another.thing", "A")],
+            id="double escape handling",
+        ),
+        pytest.param(
+            Impersonation(user="user", extra={"é:\r\n": ["A"], "none": []}),
+            [("impersonate-user", "user"), ("impersonate-extra-%c3%a9%3a%0d%0a", "A")],
+            id="nothing that could end a header line",
+        ),
+    ],
+)  # fmt: skip
+def test_impersonation_headers_t79(impersonation: Impersonation, headers: list[tuple[str, str]]) -> None:
+    assert [(name.lower(), value) for name, value in impersonation_headers(impersonation)] == headers
+
+
+def test_an_impersonation_is_a_value_whatever_it_was_made_of() -> None:
+    one = Impersonation(user="u", groups=["g"], extra={"k": ["v"]})
+    two = Impersonation(user="u", groups=("g",), extra={"k": ("v",)})
+    assert one == two
+    assert hash(one) == hash(two)
+    assert one.extra["k"] == ("v",)

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import pickle
+from dataclasses import asdict, dataclass
+
+import pytest
+
+from kubeauth import Secret
+from kubeauth._frozen import FrozenDict, HiddenDict
+
+SENTINEL = "s3ntinel-value"
+
+
+def test_only_reveal_shows_it() -> None:
+    secret = Secret(SENTINEL)
+    assert secret.reveal() == SENTINEL
+    for shown in (str(secret), repr(secret), f"{secret}", f"{secret:>30}", "%s" % secret, repr([secret])):  # noqa: UP031
+        assert SENTINEL not in shown
+    assert not hasattr(secret, "__dict__")
+
+
+def test_logging_and_json_do_not_show_it(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        logging.getLogger("t").debug("a %s and %r", Secret(SENTINEL), Secret(SENTINEL.encode()))
+    assert SENTINEL not in caplog.text
+    with pytest.raises(TypeError):
+        json.dumps(Secret(SENTINEL))
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_its_pickle_raises(protocol: int) -> None:
+    with pytest.raises(TypeError, match="send the path") as caught:
+        pickle.dumps(Secret(SENTINEL), protocol)
+    assert SENTINEL not in str(caught.value)
+
+
+def test_equal_by_value_and_type() -> None:
+    assert Secret("a") == Secret("a")
+    assert hash(Secret("a")) == hash(Secret("a"))
+    assert Secret("a") != Secret("b")
+    assert Secret("a") != Secret(b"a")
+    assert Secret("a") != "a"
+    assert Secret("\udc80") == Secret("\udc80")
+
+
+def test_empty_is_false_and_copies_are_itself() -> None:
+    assert not Secret("")
+    assert Secret("x")
+    secret = Secret(b"k")
+    assert copy.copy(secret) is secret
+    assert copy.deepcopy(secret) is secret
+
+    @dataclass
+    class Holder:
+        secret: Secret[bytes]
+
+    assert asdict(Holder(secret)) == {"secret": secret}
+
+
+def test_frozen_dict_is_a_value() -> None:
+    frozen = FrozenDict({"a": 1})
+    assert frozen == {"a": 1}
+    assert hash(frozen) == hash(FrozenDict([("a", 1)]))
+    assert (dict(frozen), len(frozen), frozen["a"], repr(frozen)) == ({"a": 1}, 1, 1, "{'a': 1}")
+    assert copy.deepcopy(frozen) is frozen
+    assert pickle.loads(pickle.dumps(frozen)) == frozen  # noqa: S301
+    with pytest.raises(TypeError):
+        frozen["b"] = 2  # type: ignore[index]
+
+
+def test_hidden_dict_prints_names_only() -> None:
+    hidden = HiddenDict({"TOKEN": SENTINEL})
+    assert repr(hidden) == "<1 hidden: TOKEN>"
+    assert repr(HiddenDict[str, str]()) == "{}"

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+
+from kubeauth._config._server import AddressError, has_password, proxy_problem, server_url, without_password
+
+
+@pytest.mark.parametrize(
+    ("server", "url"),
+    [
+        ("https://h:6443", "https://h:6443"),
+        ("https://h/prefix", "https://h/prefix"),
+        ("https://h/prefix/?q=1#f", "https://h/prefix/"),
+        ("https://h?q=1", "https://h"),
+        ("HTTPS://h", "https://h"),
+        ("https://[::1]:6443", "https://[::1]:6443"),
+        ("http://h:8080", "http://h:8080"),
+    ],
+)
+def test_the_server_is_a_url_without_query_or_fragment_k45(server: str, url: str) -> None:
+    assert server_url(server) == url
+
+
+@pytest.mark.parametrize(
+    ("server", "url"),
+    [("h", "https://h"), ("h:6443", "https://h:6443"), ("10.0.0.1:6443", "https://10.0.0.1:6443"),
+     ("h/", "https://h/"), ("[::1]:6443", "https://[::1]:6443")],
+)  # fmt: skip
+def test_a_schemeless_server_means_https_k47(server: str, url: str) -> None:
+    assert server_url(server) == url
+
+
+@pytest.mark.parametrize(
+    "server",
+    ["ftp://h", "https://", "h/path", "https://h:port", "https://h:99999", "https://h\n", "https://a b", "://h",
+     "https://[::1", "unix:///var/run/x", "https:///path"],
+)  # fmt: skip
+def test_addresses_that_cannot_work_are_refused(server: str) -> None:
+    with pytest.raises(AddressError) as caught:
+        server_url(server)
+    assert server not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("http://proxy:3128", None),
+        ("https://user:pass@proxy", None),
+        ("socks5://proxy:1080", None),
+        ("socks5h://proxy", "unsupported scheme"),
+        ("proxy:3128", "unsupported scheme"),
+        ("ftp://proxy", "unsupported scheme"),
+        ("http://proxy:port", "could not parse"),
+        ("http://pro xy", "could not parse"),
+        ("http://", "no host"),
+    ],
+)
+def test_proxy_urls_k36(url: str, problem: str | None) -> None:
+    assert (proxy_problem(url) is None) if problem is None else (problem in (proxy_problem(url) or ""))
+
+
+def test_passwords_are_cut_out_for_printing() -> None:
+    assert without_password("http://u:s3ntinel@proxy:1/p?q") == "http://***@proxy:1/p?q"
+    assert without_password("http://proxy:1") == "http://proxy:1"
+    assert without_password("http://u:s3ntinel @proxy") == "<unprintable>"
+    assert has_password("http://u@p")
+    assert not has_password("http://p/@x")
