@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V", covariant=True)
@@ -40,6 +40,11 @@ class HiddenDict(FrozenDict[K, V]):
     """One whose values are not for printing, such as the environment of a plugin."""
 
     __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self:
+            raise TypeError(f"{self!r} cannot be pickled: send the path of the kubeconfig instead")
+        return type(self), ()
 
     def __repr__(self) -> str:
         return f"<{len(self)} hidden: {', '.join(str(key) for key in self)}>" if self else "{}"

@@ -77,9 +77,25 @@ class ConfigError(KubeAuthError):
     """Something the user wrote must be changed; trying again does not help."""
 
 
+_SHOWN_PROBLEMS = 20
+
+
+def _printable(text: str, limit: int = 600) -> str:
+    """A stranger's text for a terminal: no control characters, and not pages of it."""
+    if len(text) > limit:
+        # The reason stands at the end of a sentence.
+        text = f"{text[: limit // 2]}...{text[-limit // 2 :]}"
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else f"U+{ord(char):04X}" for char in text)
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with a configuration: what, where, and what to do about it."""
+    """One thing that is wrong with a configuration: what, where, and what to do about it.
+
+    Names and paths in it come from the file: they are cut short and cannot steer a terminal.
+    """
 
     message: str
     path: str | None = None
@@ -89,10 +105,17 @@ class Problem:
     hint: str = ""
     """What to do next."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", _printable(self.message))
+        object.__setattr__(self, "hint", _printable(self.hint))
+        if self.field:
+            object.__setattr__(self, "field", _printable(self.field))
+
     @property
     def place(self) -> str:
         """File and field, as far as the message does not name them already."""
-        return ", ".join(part for part in (self.path, self.field) if part and part not in self.message)
+        parts = (_printable(part) for part in (self.path, self.field) if part and part not in self.message)
+        return ", ".join(parts)
 
 
 class KubeConfigError(ConfigError):
@@ -103,7 +126,7 @@ class KubeConfigError(ConfigError):
     field: str | None
     """The field of the first problem."""
     problems: tuple[Problem, ...]
-    """All of them, in the order they were found."""
+    """All of them, up to twenty, in the order they were found."""
 
     def __init__(
         self,
@@ -121,9 +144,12 @@ class KubeConfigError(ConfigError):
     @classmethod
     def of(cls, problems: Sequence[Problem], *, prefix: str = "") -> Self:
         """One error for all `problems`, in client-go's form: `a` alone, or `[a, b]`."""
+        more = len(problems) - _SHOWN_PROBLEMS
+        problems = problems[:_SHOWN_PROBLEMS]
         messages = [problem.message for problem in problems]
-        text = prefix + (messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]")
-        lines = [text]
+        if more > 0:
+            messages.append(f"and {more:,} more")
+        lines = [prefix + (messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]")]
         for number, problem in enumerate(problems, start=1):
             mark = "" if len(problems) == 1 else f"{number}. "
             if problem.place:

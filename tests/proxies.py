@@ -32,6 +32,7 @@ TABLE: list[tuple[str, dict[str, str], str | None]] = [
     ("https://h", {"HTTPS_PROXY": "https://proxy"}, "https://proxy"),
     ("https://h", {"HTTPS_PROXY": "socks5://proxy:1080"}, "socks5://proxy:1080"),
     ("https://h", {"HTTPS_PROXY": "http://u:p@proxy:1"}, "http://u:p@proxy:1"),
+    ("https://h", {"HTTPS_PROXY": "http://proxy:99999"}, "http://proxy:99999"),
     # loopback never
     *_no_proxy("", "https://localhost:6443 https://127.0.0.1 https://127.9.9.9 https://[::1]:6443",
                "https://localhost.example https://[::2]"),
@@ -43,6 +44,7 @@ TABLE: list[tuple[str, dict[str, str], str | None]] = [
     *_no_proxy("10.0.0.1:6443", "https://10.0.0.1:6443", "https://10.0.0.1"),
     *_no_proxy("10.0.0.0/8", "https://10.1.2.3:6443", "https://11.0.0.1 https://h"),
     *_no_proxy("10.1.2.3/8", "https://10.9.9.9"),
+    *_no_proxy("10.1.2.3/255.0.0.0", "", "https://10.9.9.9"),
     *_no_proxy("2001:db8::/32", "https://[2001:db8::1]:6443", "https://[2001:db9::1]"),
     *_no_proxy("2001:db8::1", "https://[2001:db8::1]", "https://[2001:db8::2]"),
     *_no_proxy("[2001:db8::1]:443", "https://[2001:db8::1]", "https://[2001:db8::1]:6443"),

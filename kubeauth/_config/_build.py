@@ -11,7 +11,7 @@ from kubeauth._config._impersonation import Impersonation
 from kubeauth._config._model import Cluster, ExecStanza, User
 from kubeauth._config._select import Selection
 from kubeauth._config._server import AddressError, server_url, uses_tls
-from kubeauth._config._validate import auth_provider_problem
+from kubeauth._config._validate import auth_provider_problem, shown_path
 from kubeauth._exec._hint import clean_hint
 from kubeauth._exec._policy import PluginPolicy
 from kubeauth._exec._values import ExecConfig, ExecOptions
@@ -109,18 +109,18 @@ def _initial_token(name: str, user: User) -> Secret[str] | Problem | None:
         return user.token
     if not user.token_file:
         return None
-    field = f'users["{name}"].user.tokenFile'
+    field, path = f'users["{name}"].user.tokenFile', shown_path(user.token_file)
     hint = "Check the path, and that whatever writes the token has run."
     try:
         token = read_file(user.token_file).decode()
     except OSError as error:
-        message = f"unable to read tokenFile {user.token_file} for {name} due to {reason(error)}"
+        message = f"unable to read tokenFile {path} for {name} due to {reason(error)}"
     except UnicodeDecodeError:
-        message = f"unable to read tokenFile {user.token_file} for {name}: it is not text"
+        message = f"unable to read tokenFile {path} for {name}: it is not text"
     else:
         if token.strip():
             return Secret(token)
-        message = f"read empty token from file {user.token_file} for {name}"
+        message = f"read empty token from file {path} for {name}"
     return Problem(message, user.origin or None, field, hint)
 
 

@@ -97,18 +97,8 @@ _SECRETS = ("token", "password", "client_key_data")
 
 def _hidden(config: ClientConfig) -> list[str]:
     """What a repr of `config` hides, beside its secrets: what is not printed is not pickled."""
-    stanza = config.exec
-    return [
-        name
-        for name, hidden in (
-            ("exec.args", stanza and stanza.args),
-            ("exec.env", stanza and stanza.env),
-            ("exec.cluster_config", stanza and stanza.cluster_config),
-            ("server", has_password(config.server)),
-            ("proxy_url", config.proxy_url and has_password(config.proxy_url)),
-        )
-        if hidden
-    ]
+    hidden = [f"exec.{name}" for name in config.exec.hidden()] if config.exec else []
+    return hidden + [name for name in ("server", "proxy_url") if has_password(getattr(config, name) or "")]
 
 
 def _shown(name: str, value: object) -> str:

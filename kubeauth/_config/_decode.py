@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from kubeauth._config._model import AuthProvider, Cluster, Context, ExecStanza, Kubeconfig, User
 from kubeauth._documents import Json
@@ -27,6 +27,9 @@ EXEC_GROUP = "client.authentication.k8s.io"
 _IF_AVAILABLE_BY_DEFAULT = (f"{EXEC_GROUP}/v1beta1", f"{EXEC_GROUP}/v1alpha1")
 
 
+_MAX_PROBLEMS = 100
+
+
 class _Wire(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore", hide_input_in_errors=True, frozen=True)
 
@@ -35,9 +38,12 @@ def _named(wire_name: str) -> Any:
     return Field(default=None, validation_alias=wire_name)
 
 
+# Of a list, the first bad item is reported with all that is wrong with it: a list of a million bad ones
+# must not become a million errors.
+_List = Annotated[list[_T | None] | None, FailFast()]
 _Str = str | None
 _Bool = bool | None
-_Strs = list[str | None] | None
+_Strs = _List[str]
 
 
 class _Named(_Wire):
@@ -48,7 +54,7 @@ class _Extension(_Named):
     extension: Any = None
 
 
-_Extensions = list[_Extension | None] | None
+_Extensions = _List[_Extension]
 
 
 class _Cluster(_Wire):
@@ -74,7 +80,7 @@ class _EnvVar(_Named):
 class _Exec(_Wire):
     command: _Str = None
     args: _Strs = None
-    env: list[_EnvVar | None] | None = None
+    env: _List[_EnvVar] = None
     api_version: _Str = _named("apiVersion")
     install_hint: _Str = _named("installHint")
     provide_cluster_info: _Bool = _named("provideClusterInfo")
@@ -127,9 +133,9 @@ class _Document(_Wire):
     api_version: _Str = _named("apiVersion")
     kind: _Str = None
     preferences: _Preferences | None = None
-    clusters: list[_NamedCluster | None] | None = None
-    users: list[_NamedUser | None] | None = None
-    contexts: list[_NamedContext | None] | None = None
+    clusters: _List[_NamedCluster] = None
+    users: _List[_NamedUser] = None
+    contexts: _List[_NamedContext] = None
     current_context: _Str = _named("current-context")
     extensions: _Extensions = None
 
@@ -185,7 +191,7 @@ class _Decoder:
         for entry in entries or ():
             name = (entry.name if entry else None) or ""
             at = f'{where}["{name}"]'
-            if name in found:
+            if found.get(name) is not None:
                 self._problem(
                     f'duplicate name "{name}" in {where}', at, "Remove or rename one of the two entries."
                 )
@@ -264,7 +270,8 @@ class _Decoder:
             return b""
 
     def _problem(self, message: str, field: str, hint: str) -> None:
-        self._problems.append(Problem(message, self._origin or None, field, hint))
+        if len(self._problems) < _MAX_PROBLEMS:
+            self._problems.append(Problem(message, self._origin or None, field, hint))
 
 
 def _auth_provider(wire: _AuthProvider) -> AuthProvider:
@@ -302,6 +309,8 @@ _WANTED = {
 def _problems(error: ValidationError, document: Json, origin: str) -> list[Problem]:
     """pydantic's findings without its input: what belongs there, and what kind of thing stands there."""
     found: list[Problem] = []
+    if error.error_count() > _MAX_PROBLEMS:
+        return [Problem(f"{error.error_count():,} fields have the wrong type", origin or None)]
     for item in error.errors(include_url=False, include_context=False):
         wanted = _WANTED.get(item["type"], "something else")
         given = _kind_of(item["input"])

@@ -13,6 +13,7 @@ from kubeauth.errors import Problem
 
 KUBECONFIG_LIMIT = 32 * 2**20
 SMALL_FILE_LIMIT = 2**20
+_NO_PATH = "the path has characters that no path can have"
 
 
 def read_file(path: str, *, limit: int = SMALL_FILE_LIMIT) -> bytes:
@@ -21,18 +22,24 @@ def read_file(path: str, *, limit: int = SMALL_FILE_LIMIT) -> bytes:
         # Without O_NONBLOCK a FIFO would block here for as long as nobody writes to it.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except ValueError:
-        raise OSError("the path contains a NUL character") from None
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise OSError("it is a directory")
-        if not stat.S_ISREG(status.st_mode):
+        raise OSError(_NO_PATH) from None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             # /dev/stdin, <(process substitution): fine, but wait for what they have to say.
             os.set_blocking(descriptor, True)
-        data = file.read(limit + 1)
+        # Not closefd=True: that leaks the descriptor of a directory, which open() refuses.
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(limit + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > limit:
         raise OSError(f"it is larger than {limit // 2**20} MiB")
     return data
+
+
+def absolute(path: str) -> str:
+    """`path` that survives a chdir. Not abspath: that takes `link/..` for the directory of the link."""
+    return os.path.join(os.getcwd(), path)
 
 
 def reason(error: OSError) -> str:
@@ -47,7 +54,7 @@ def unreadable(path: str) -> str | None:
     except OSError as error:
         return reason(error)
     except ValueError:
-        return "the path contains a NUL character"
+        return _NO_PATH
     return None
 
 
@@ -115,8 +122,7 @@ def read_chain(paths: Sequence[str]) -> Found:
     for path in paths:
         if not path:
             continue
-        # Absolute at once: an entry's origin must survive a later chdir, as its paths must.
-        found = read_kubeconfig(os.path.abspath(path))
+        found = read_kubeconfig(absolute(path))
         if found is None:
             missing.append(path)
         elif isinstance(found, Kubeconfig):

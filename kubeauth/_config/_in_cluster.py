@@ -9,6 +9,7 @@ import ssl
 from kubeauth._config._client_config import ClientConfig, Recipe, with_recipe
 from kubeauth._config._files import read_file, reason
 from kubeauth._config._model import Overrides
+from kubeauth._config._pem import certificates
 from kubeauth._config._server import AddressError, server_url
 from kubeauth._config._surroundings import Surroundings
 from kubeauth._secret import Secret
@@ -94,10 +95,14 @@ def _token(path: str) -> Secret[str]:
 
 def _usable_ca(path: str) -> str | None:
     """`path` if it holds certificates. client-go only logs a bad one, and trusts the system's roots."""
+    why = "it holds no certificate"
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=read_file(path).decode("ascii"))
-    except (OSError, ValueError) as error:
-        why = reason(error) if isinstance(error, OSError) else "it holds no certificate"
-        logger.warning("expected to load the root CA of the cluster from %s, but: %s", path, why)
-        return None
-    return path
+        for block in certificates(read_file(path)):
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=block)
+            return path
+    except ssl.SSLError:
+        why = "it holds something else than certificates"
+    except OSError as error:
+        why = reason(error)
+    logger.warning("expected to load the root CA of the cluster from %s, but: %s", path, why)
+    return None

@@ -61,7 +61,7 @@ def _read(path: str) -> PluginPolicy | Problem | None:
     parts = [part for part in re.split(rb"(?m)^---[ \t]*\r?$", data) if part.strip()]
     for part in parts:
         try:
-            document = read_document(part.lstrip(), limit=_LIMIT)
+            document = read_document(part.lstrip(), limit=_LIMIT, whole=True)
         except DocumentError as error:
             why = why or str(error)
             continue

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from kubeauth._config._build import build
 from kubeauth._config._client_config import ClientConfig, Recipe, with_recipe
-from kubeauth._config._files import chain, read_chain, unreadable
+from kubeauth._config._files import Found, absolute, chain, read_chain, unreadable
 from kubeauth._config._in_cluster import in_cluster_namespace, in_cluster_possible, load_in_cluster
 from kubeauth._config._kuberc import kuberc_policy
 from kubeauth._config._merge import merge
@@ -56,7 +56,7 @@ def load_config(
     if source is None:
         return loader.default()
     if isinstance(source, str | os.PathLike):
-        return loader.explicit(os.fspath(source))
+        return loader.explicit(os.fsdecode(source))
     decoded = _decoded(source)
     # From here on nothing may raise from a frame that still holds the document.
     del source
@@ -141,24 +141,27 @@ class Loader:
 
     def explicit(self, path: str) -> ClientConfig:
         """From one file, which must exist and is never merged (K14)."""
-        if not path or not os.path.exists(path):
+        found = read_chain((path,))
+        if found.missing or not path:
             hint = "Check the path."
             if path.startswith("~"):
                 hint = "`~` is not expanded: use os.path.expanduser."
             elif not path:
                 hint = "An empty path names no file; pass None for the default kubeconfig."
             raise KubeConfigError.of([Problem(f'kubeconfig "{path}" does not exist', path, hint=hint)])
-        return self.files((path,))
+        return self._merged(found, (path,))
 
     def files(self, paths: Sequence[str], *, from_environment: bool = False) -> ClientConfig:
         """From these files, merged, or from the pod if they come to nothing (K66)."""
         found = read_chain(paths)
-        if found.problems:
-            raise KubeConfigError.of(found.problems)
         if from_environment and found.missing and not found.configs:
             logger.warning("Config not found: %s", ", ".join(found.missing))
-        absolute = tuple(os.path.abspath(path) for path in paths if path)
-        config = self._resolve(merge(found.configs), paths=absolute)
+        return self._merged(found, paths)
+
+    def _merged(self, found: Found, paths: Sequence[str]) -> ClientConfig:
+        if found.problems:
+            raise KubeConfigError.of(found.problems)
+        config = self._resolve(merge(found.configs), paths=tuple(absolute(path) for path in paths if path))
         if not isinstance(config, _Empty):
             return config
         if not (self.may_be_in_cluster and in_cluster_possible(self.surroundings)):
@@ -183,7 +186,9 @@ class Loader:
         if selected.cluster != Cluster():
             problems += cluster_problems(selected.cluster_name, selected.cluster, unreadable)
         elif problems:
-            problems.append(Problem("cluster has no server defined"))
+            problems.append(
+                Problem("cluster has no server defined", hint=_why_empty(selected, config, paths))
+            )
         else:
             return _Empty(_why_empty(selected, config, paths))
         if problems:

@@ -12,7 +12,8 @@ from kubeauth._secret import Secret
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    server: str = ""
+    # Addresses can hold a password, so they are not printed.
+    server: str = field(default="", repr=False)
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
     certificate_authority: str = ""

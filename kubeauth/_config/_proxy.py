@@ -39,7 +39,7 @@ def _normalised(proxy: str) -> str | None:
     for candidate in (proxy, f"http://{proxy}"):
         try:
             parts = urlsplit(candidate)
-            if parts.scheme and parts.hostname and (parts.port is None or parts.port):
+            if parts.scheme and parts.hostname:
                 return candidate
         except ValueError:
             continue
@@ -63,7 +63,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 def _matches(entry: str, host: str, port: str, address: _Address | None) -> bool:
     """Whether a NO_PROXY entry names this host: an address, a CIDR, or a domain; maybe with a port."""
-    if "/" in entry:
+    if entry.rpartition("/")[2].isdigit():
         try:
             network = ipaddress.ip_network(entry, strict=False)
         except ValueError:

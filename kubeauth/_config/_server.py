@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import SplitResult, urlsplit
 
 
@@ -15,16 +16,12 @@ def server_url(server: str) -> str:
     if parts is None or not parts.scheme or not parts.netloc:
         # `host:port`. client-go would go on with http and without credentials; see K47.
         parts = _split(f"https://{server}")
-        if parts is None or parts.path not in ("", "/"):
+        if parts is None or parts.path not in ("", "/") or not _has_host(parts):
             raise AddressError("it must be a URL or a host:port pair")
     if parts.scheme not in ("http", "https"):
         raise AddressError("its scheme must be https or http")
-    try:
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        raise AddressError("its port must be a number up to 65535") from None
-    if not host:
-        raise AddressError("it has no host")
+    if not _has_host(parts):
+        raise AddressError("its host or its port cannot be right")
     return parts._replace(query="", fragment="").geturl()
 
 
@@ -39,12 +36,9 @@ def proxy_problem(url: str) -> str | None:
     if parts is None:
         return "could not parse"
     if parts.scheme not in ("http", "https", "socks5"):
-        return f'unsupported scheme "{parts.scheme}", must be http, https, or socks5'
-    try:
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        return "could not parse"
-    return None if host else "it has no host"
+        # Not which one it is: of `user:password@proxy` it would be the user.
+        return "unsupported scheme, must be http, https, or socks5"
+    return None if _has_host(parts) else "could not parse"
 
 
 def without_password(url: str) -> str:
@@ -63,9 +57,21 @@ def has_password(url: str) -> bool:
     return parts is not None and "@" in parts.netloc
 
 
+# What Go's url.Parse refuses and urlsplit takes, or silently removes.
+_NOT_IN_A_URL = re.compile(r"[\x00-\x20\x7f]|%(?![0-9A-Fa-f]{2})")
+_NOT_IN_A_HOST = re.compile(r'["<>\\^`{|}]')
+
+
+def _has_host(parts: SplitResult) -> bool:
+    try:
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return False
+    return bool(host) and not _NOT_IN_A_HOST.search(parts.netloc)
+
+
 def _split(url: str) -> SplitResult | None:
-    # urlsplit silently removes control characters; Go refuses them.
-    if any(ord(char) <= 0x20 or ord(char) == 0x7F for char in url):
+    if _NOT_IN_A_URL.search(url):
         return None
     try:
         return urlsplit(url)

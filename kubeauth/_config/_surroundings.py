@@ -20,15 +20,16 @@ class Surroundings:
         """The home directory as client-go finds it (K13); empty if there is none."""
         if not self.windows:
             return self.environ.get("HOME", "")
-        homes = [
-            self.environ.get("HOME", ""),
-            self.environ.get("HOMEDRIVE", "") + self.environ.get("HOMEPATH", ""),
-            self.environ.get("USERPROFILE", ""),
-        ]
-        homes = [home for home in homes if home]
-        with_config = [home for home in homes if os.path.isfile(os.path.join(home, ".kube", "config"))]
-        existing = [home for home in homes if os.path.isdir(home)]
-        return next(iter(with_config or existing or homes), "")
+        home, profile = self.environ.get("HOME", ""), self.environ.get("USERPROFILE", "")
+        drive, below = self.environ.get("HOMEDRIVE", ""), self.environ.get("HOMEPATH", "")
+        on_drive = drive + below if drive and below else ""
+        for candidate in (home, on_drive, profile):
+            if candidate and os.path.isfile(os.path.join(candidate, ".kube", "config")):
+                return candidate
+        named = [candidate for candidate in (home, profile, on_drive) if candidate]
+        existing = [candidate for candidate in named if os.path.exists(candidate)]
+        writable = [candidate for candidate in existing if os.access(candidate, os.W_OK)]
+        return next(iter(writable or existing or named), "")
 
     def in_home(self, *names: str) -> str:
         """A path below the home directory; empty if there is no home.

@@ -43,7 +43,7 @@ def cluster_problems(name: str, cluster: Cluster, unreadable: Unreadable) -> lis
             message = f"certificate-authority-data and certificate-authority are both specified for {name}"
             yield problem(message, "certificate-authority", "Remove one of the two.")
         if cluster.certificate_authority and (wrong := unreadable(cluster.certificate_authority)):
-            path = cluster.certificate_authority
+            path = shown_path(cluster.certificate_authority)
             message = f"unable to read certificate-authority {path} for {name} due to {wrong}"
             yield problem(message, "certificate-authority", _PATH_HINT)
 
@@ -82,6 +82,13 @@ def user_problems(name: str, user: User, unreadable: Unreadable) -> list[Problem
     return list(found())
 
 
+def shown_path(path: str) -> str:
+    """`path`, unless somebody put the thing itself where its path belongs: that may be a key."""
+    if "\n" in path or "-----BEGIN" in path or len(path) > 300:
+        return "(its value is not a path)"
+    return path
+
+
 _MakeProblem = Callable[[str, str, str], Problem]
 
 
@@ -105,7 +112,8 @@ def _certificate_problems(
         ("client-key", "client-key", user.client_key),
     ):
         if path and (wrong := unreadable(path)):
-            yield problem(f"unable to read {label} {path} for {name} due to {wrong}", field, _PATH_HINT)
+            message = f"unable to read {label} {shown_path(path)} for {name} due to {wrong}"
+            yield problem(message, field, _PATH_HINT)
 
 
 def _exec_problems(name: str, stanza: ExecStanza, problem: _MakeProblem) -> Iterator[Problem]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from kubeauth._documents import Json
 from kubeauth._exec._policy import PluginPolicy
@@ -56,6 +57,18 @@ class ExecConfig:
         object.__setattr__(self, "args", tuple(self.args))
         object.__setattr__(self, "env", HiddenDict[str, str](self.env))
 
+    def hidden(self) -> list[str]:
+        """The names of what is set here and neither printed nor pickled."""
+        return [name for name in ("args", "env", "cluster_config") if getattr(self, name)]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if hidden := self.hidden():
+            raise ConfigError(
+                f"this ExecConfig may hold secrets ({', '.join(hidden)}), so it cannot be pickled; "
+                "send the path of a kubeconfig, and call load_config there"
+            )
+        return _made, ({field.name: getattr(self, field.name) for field in fields(self)},)
+
     def __repr__(self) -> str:
         # As client-go: the hint is left out, it is a stranger's text and says nothing here.
         config = HIDDEN if self.cluster_config is not None else "None"
@@ -66,6 +79,10 @@ class ExecConfig:
             f"provide_cluster_info={self.provide_cluster_info!r}, cluster_config={config}, "
             f"options={self.options!r}, policy={self.policy!r})"
         )
+
+
+def _made(values: dict[str, Any]) -> ExecConfig:
+    return ExecConfig(**values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

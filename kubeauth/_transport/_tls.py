@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import ssl
+from contextlib import suppress
 from typing import Any
 
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._files import read_file, reason
+from kubeauth._config._pem import certificates
 from kubeauth.errors import TLSError
 
 
@@ -50,23 +52,17 @@ def _trust(context: ssl.SSLContext, config: ClientConfig) -> None:
     if not data:
         # An empty file is an empty pool: nothing is trusted until it is filled.
         return
-    try:
-        context.load_verify_locations(cadata=_certificates(data))
-    except (ssl.SSLError, ValueError):
+    loaded = 0
+    for block in certificates(data):
+        # As Go: a block that cannot be parsed does not spoil the others.
+        with suppress(ssl.SSLError):
+            context.load_verify_locations(cadata=block)
+            loaded += 1
+    if not loaded:
         raise TLSError(
             f"unable to load root certificates from {where}: it holds no certificate that can be parsed. "
             "It must be PEM, starting with -----BEGIN CERTIFICATE-----"
-        ) from None
-
-
-def _certificates(data: bytes) -> str:
-    """The PEM certificates in `data`, without the text and other blocks that may stand around them."""
-    text = data.decode("ascii", "replace")
-    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-    blocks = [begin + part.partition(end)[0] + end + "\n" for part in text.split(begin)[1:] if end in part]
-    if not blocks:
-        raise ValueError
-    return "".join(blocks)
+        )
 
 
 def _trust_the_system(context: ssl.SSLContext) -> None:

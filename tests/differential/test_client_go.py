@@ -101,7 +101,7 @@ def ours(case: Case, directory: Path) -> dict[str, Any] | str:
 def theirs(answer: dict[str, Any], directory: Path) -> dict[str, Any] | str:
     """The answer in the shape of ours."""
     text = json.dumps(answer).replace("{DIR}", str(directory)).replace("{UP}", str(directory.parent))
-    found = json.loads(text)
+    found: dict[str, Any] = json.loads(text)
     refusal: str | None = found.pop("error", None) or found.pop("build_error", None)
     if refusal and not refusal.startswith(REFUSED_LATER):
         return refusal

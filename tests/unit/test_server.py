@@ -33,7 +33,8 @@ def test_a_schemeless_server_means_https_k47(server: str, url: str) -> None:
 @pytest.mark.parametrize(
     "server",
     ["ftp://h", "https://", "h/path", "https://h:port", "https://h:99999", "https://h\n", "https://a b", "://h",
-     "https://[::1", "unix:///var/run/x", "https:///path"],
+     "https://[::1", "unix:///var/run/x", "https:///path", "https://h\\x", 'https://a"b', "https://h<x>",
+     "https://h/%zz", "https:h"],
 )  # fmt: skip
 def test_addresses_that_cannot_work_are_refused(server: str) -> None:
     with pytest.raises(AddressError) as caught:
@@ -52,7 +53,10 @@ def test_addresses_that_cannot_work_are_refused(server: str) -> None:
         ("ftp://proxy", "unsupported scheme"),
         ("http://proxy:port", "could not parse"),
         ("http://pro xy", "could not parse"),
-        ("http://", "no host"),
+        ("http://", "could not parse"),
+        ("http://%", "could not parse"),
+        ("http://p/%zz", "could not parse"),
+        ("s3cret:x@proxy", "unsupported scheme, must be"),
     ],
 )
 def test_proxy_urls_k36(url: str, problem: str | None) -> None:

@@ -1,0 +1,108 @@
+"""What your kubeconfig resolves to, as a table without secrets.
+
+    python examples/show_config.py [KUBECONFIG [CONTEXT]]
+
+Without arguments: what kubectl would use here or, where there is nothing, the sample beside this file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import kubeauth
+from kubeauth import ClientConfig, Secret, errors
+
+SAMPLE = Path(__file__).parent / "kubeconfig.yaml"
+
+
+def main() -> int:
+    console, complaints = Console(), Console(stderr=True, highlight=False)
+    path, context = [*sys.argv[1:], None, None][:2]
+    title = "your configuration"
+    try:
+        try:
+            config = kubeauth.load_config(path, context=context)
+        except errors.KubeConfigError as error:
+            if path or "no configuration has been provided" not in str(error):
+                raise
+            title = f"no kubeconfig here, so the sample: {SAMPLE.name}"
+            config = kubeauth.load_config(SAMPLE)
+    except errors.KubeAuthError as error:
+        complaints.print(Text(f"error: {error}", "red"))
+        return 1
+    console.print(as_table(config, title))
+    return 0
+
+
+def as_table(config: ClientConfig, title: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", show_header=False, pad_edge=False)
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows(config):
+        table.add_row(name, Text(value))
+    table.add_section()
+    table.add_row("credential", Text(credential(config), "bold green"))
+    return table
+
+
+def rows(config: ClientConfig) -> list[tuple[str, str]]:
+    """What is set, by name. The parts of the plugin are rows of their own."""
+    found: list[tuple[str, str]] = []
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if value in (None, False):
+            continue
+        if field.name == "exec":
+            # repr() of a config hides every secret; a loop over its fields must do so itself.
+            found += (
+                [
+                    ("exec.command", config.exec.command),
+                    ("exec.args", f"{len(config.exec.args)} hidden"),
+                    ("exec.env", repr(config.exec.env)),
+                    ("exec.api_version", config.exec.api_version),
+                    ("exec.interactive_mode", config.exec.interactive_mode),
+                    ("exec.provide_cluster_info", str(config.exec.provide_cluster_info)),
+                    ("exec.policy", config.exec.policy.kind),
+                ]
+                if config.exec
+                else []
+            )
+        else:
+            found.append((field.name, shown(field.name, value)))
+    return found
+
+
+def shown(name: str, value: object) -> str:
+    if isinstance(value, Secret):
+        return "<hidden>"
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes of PEM"
+    if isinstance(value, str) and "@" in value and name in ("server", "proxy_url"):
+        scheme, _, rest = value.partition("://")
+        return f"{scheme}://***@{rest.rpartition('@')[2]}"
+    return str(value)
+
+
+def credential(config: ClientConfig) -> str:
+    """Which of its credentials a client uses: static ones win over a plugin."""
+    if config.token_file:
+        return f"bearer token from {config.token_file}, read again as it changes"
+    if config.token:
+        return "bearer token"
+    if config.username:
+        return f"basic, as {config.username}"
+    if config.client_cert_data or config.client_cert_file:
+        return "client certificate"
+    if config.exec:
+        return f"from the plugin {config.exec.command}"
+    return "none: anonymous"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""JSON, and documents that somebody parsed already."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kubeauth._documents._limits import (
+    MAX_DEPTH,
+    MAX_VALUES,
+    NO_SUCH_NUMBER,
+    TOO_DEEP,
+    TOO_MANY_VALUES,
+    Budget,
+    DocumentError,
+)
+from kubeauth._documents._scalars import clean_text, go_number, key_text
+
+
+def read_json(data: bytes) -> Any:
+    """`data` as one JSON value."""
+    # An upper bound at the speed of memchr: every value but the first follows one of these.
+    if _openings(data) > MAX_VALUES and _openings(_JSON_STRING.sub(b"", data)) > MAX_VALUES:
+        raise DocumentError(TOO_MANY_VALUES)
+    failure: DocumentError
+    try:
+        value = json.loads(data, parse_int=_json_int, parse_float=_json_float, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        failure = DocumentError("not valid JSON", line=error.lineno, column=error.colno)
+    except UnicodeDecodeError:
+        failure = DocumentError("not valid UTF-8 text")
+    except RecursionError:
+        failure = DocumentError(TOO_DEEP)
+    except ValueError:
+        failure = DocumentError(NO_SUCH_NUMBER)
+    else:
+        return plain(value)
+    # Outside the except clauses: JSONDecodeError keeps the whole document in .doc.
+    raise failure
+
+
+_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+
+
+def _openings(data: bytes) -> int:
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
+
+
+def _json_int(text: str) -> int | float | str:
+    return go_number(int(text)) if len(text) <= 20 else _json_float(text)
+
+
+def _json_float(text: str) -> float | str:
+    # What no float64 can hold stays text in Go's YAML, which is what reads JSON there.
+    value = float(text)
+    return value if math.isfinite(value) else text
+
+
+def _no_constant(_text: str) -> Any:
+    raise ValueError
+
+
+def plain(value: object) -> Any:
+    """A copy of a Python value as plain JSON values, or DocumentError; a cycle is too deep."""
+    budget = Budget()
+
+    def copied(value: object, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise DocumentError(TOO_DEEP)
+        budget.spend(1)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return clean_text(value)
+        if isinstance(value, Mapping):
+            return {key_text(key): copied(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [copied(item, depth + 1) for item in value]
+        if isinstance(value, int):
+            return go_number(int(value))
+        if isinstance(value, float) and math.isfinite(value):
+            return float(value)
+        if isinstance(value, datetime.date):
+            # yaml.safe_load makes these of what Go's YAML leaves a string.
+            return value.isoformat()
+        raise DocumentError(f"a value of type {type(value).__name__}, which JSON does not have")
+
+    return copied(value, 1)

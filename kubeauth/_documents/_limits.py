@@ -1,0 +1,40 @@
+"""What a document may cost, and the error when it would cost more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAX_DEPTH = 100
+MAX_ALIASES = 10_000
+MAX_VALUES = 1_000_000
+"""Counted as if every alias were written out. 10,000 contexts need about 400,000."""
+
+
+class DocumentError(ValueError):
+    """The document is refused. Callers turn this into an error of their own; it holds no text of it."""
+
+    def __init__(self, reason: str, *, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(reason if line is None else f"line {line}, column {column}: {reason}")
+        self.reason = reason
+        self.line = line
+        self.column = column
+
+
+TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
+TOO_MANY_VALUES = f"more than {MAX_VALUES:,} values"
+TOO_MANY_ALIASES = f"more than {MAX_ALIASES:,} alias expansions"
+NO_SUCH_NUMBER = "a number that JSON does not have"
+
+
+@dataclass(slots=True)
+class Budget:
+    values: int = 0
+    aliases: int = 0
+
+    def spend(self, values: int, aliases: int = 0) -> None:
+        self.values += values
+        self.aliases += aliases
+        if self.values > MAX_VALUES:
+            raise DocumentError(TOO_MANY_VALUES)
+        if self.aliases > MAX_ALIASES:
+            raise DocumentError(TOO_MANY_ALIASES)

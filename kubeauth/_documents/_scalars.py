@@ -1,0 +1,122 @@
+"""Scalars and keys, with the types that Go's YAML gives them (K9a). Pure."""
+
+from __future__ import annotations
+
+import binascii
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from kubeauth._documents._limits import NO_SUCH_NUMBER, DocumentError
+
+
+def go_number(value: int) -> int | float:
+    """As Go's YAML: what fits neither int64 nor uint64 becomes a float64."""
+    if -(2**63) <= value < 2**64:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        raise DocumentError(NO_SUCH_NUMBER) from None
+
+
+def clean_text(value: str) -> str:
+    """`value` as a plain str that can be written out again: a lone surrogate becomes U+FFFD."""
+    text = str.__str__(value)
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def key_text(value: object) -> str:
+    """A mapping key as JSON has it: Go writes numbers and booleans as text."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:g}"
+    raise DocumentError("a mapping key that is not text")
+
+
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"], True),
+    **dict.fromkeys(["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"], False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+}
+_SPECIAL_STARTS = frozenset("yYnNtTfFoO~+-.0123456789")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_INT = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|([1-9][0-9]*|0))")
+
+
+def resolved(text: str) -> Any:
+    """A plain YAML scalar with the type that Go's YAML gives it."""
+    if text and text[0] not in _SPECIAL_STARTS:
+        return clean_text(text)
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in "+-.0123456789":
+        return clean_text(text)
+    if _NOT_FINITE.fullmatch(text):
+        raise DocumentError(NO_SUCH_NUMBER)
+    digits = text.replace("_", "")
+    if len(digits) <= 70 and (match := _INT.fullmatch(digits)):
+        sign, hexadecimal, binary, octal, decimal = match.groups()
+        base, body = next(
+            (base, body)
+            for base, body in ((16, hexadecimal), (2, binary), (8, octal), (10, decimal))
+            if body is not None
+        )
+        number = int(body, base) * (-1 if sign == "-" else 1)
+        if -(2**63) <= number < 2**63 or (not sign and number < 2**64):
+            return number
+    if _FLOAT.fullmatch(digits) and math.isfinite(value := float(digits)):
+        return value
+    return clean_text(text)
+
+
+def _tagged_bool(text: str) -> bool:
+    value = _WORDS.get(text)
+    if not isinstance(value, bool):
+        raise DocumentError("a !!bool that is not a boolean")
+    return value
+
+
+def _tagged_int(text: str) -> int:
+    value = resolved(text)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise DocumentError("an !!int that is not an integer")
+    return value
+
+
+def _tagged_float(text: str) -> float:
+    value = resolved(text)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise DocumentError("a !!float that is not a number")
+    return value
+
+
+def _tagged_binary(text: str) -> str:
+    try:
+        return binascii.a2b_base64("".join(text.split()), strict_mode=True).decode("utf-8", "replace")
+    except ValueError:
+        raise DocumentError("a !!binary that is not base64") from None
+
+
+def _tagged_null(text: str) -> None:
+    if _WORDS.get(text, text) is not None:
+        raise DocumentError("a !!null that is not null")
+
+
+# Tags nobody knows leave a scalar the text it is, as Go's YAML does; nothing is ever constructed.
+TAGGED: dict[str, Callable[[str], Any]] = {
+    "tag:yaml.org,2002:bool": _tagged_bool,
+    "tag:yaml.org,2002:binary": _tagged_binary,
+    "tag:yaml.org,2002:int": _tagged_int,
+    "tag:yaml.org,2002:float": _tagged_float,
+    "tag:yaml.org,2002:null": _tagged_null,
+}

@@ -1,0 +1,191 @@
+"""YAML, built from parser events in one pass that counts as it goes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kubeauth._documents._limits import MAX_DEPTH, TOO_DEEP, Budget, DocumentError
+from kubeauth._documents._scalars import TAGGED, clean_text, key_text, resolved
+
+# libyaml looks through all %TAG directives at each, and copies a prefix for each tag that uses it: what
+# nobody writes more than a few of could keep it busy for hours. In UTF-16 there is a NUL between letters.
+_TAG_DIRECTIVE = re.compile(rb"%\0?T\0?A\0?G[^\r\n]*")
+_MAX_TAG_DIRECTIVES = 16
+_MAX_TAG_DIRECTIVE = 1024
+# Without libyaml parsing is some thirty times slower, so less of it is taken on.
+_PURE_PYTHON_LIMIT = 2 * 2**20
+
+
+def read_yaml(data: bytes, *, whole: bool = False, pure_python: bool = False) -> Any:
+    """The first YAML document in `data`, built from parser events in one bounded pass.
+
+    What follows it is not looked at, unless `whole`: then it is an error.
+    """
+    import yaml
+
+    # The C parser where PyYAML has it. Never its constructor: 100 KB of `[` crash the process there.
+    make: Callable[[bytes], Any] = yaml.SafeLoader
+    if not pure_python:
+        make = getattr(yaml, "CBaseLoader", make)
+    for number, directive in enumerate(_TAG_DIRECTIVE.finditer(data), start=1):
+        if number > _MAX_TAG_DIRECTIVES or len(directive[0]) > _MAX_TAG_DIRECTIVE:
+            raise DocumentError("too many or too long %TAG directives")
+    if make is yaml.SafeLoader and len(data) > _PURE_PYTHON_LIMIT:
+        raise DocumentError(f"larger than {_PURE_PYTHON_LIMIT // 2**20} MiB, and PyYAML has no libyaml here")
+    failure: DocumentError
+    try:
+        return _Builder(make(data)).document(whole)
+    except DocumentError:
+        raise
+    except yaml.MarkedYAMLError as error:
+        mark: Any = error.problem_mark or error.context_mark
+        # The C parser's problems are fixed sentences; the Python one quotes the text, so it is not shown.
+        known = make is not yaml.SafeLoader and error.problem
+        failure = DocumentError(
+            f"not valid YAML: {error.problem}" if known else "not valid YAML",
+            line=mark and mark.line + 1,
+            column=mark and mark.column + 1,
+        )
+    except (yaml.YAMLError, ValueError):
+        failure = DocumentError("not text, or with characters that YAML does not allow")
+    raise failure
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or mapping whose end has not been seen yet."""
+
+    value: Any
+    anchor: str | None
+    key: Any
+    values_before: int
+    aliases_before: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchored:
+    value: Any
+    values: int
+    aliases: int
+
+
+_NO_KEY = object()
+_MERGE = object()
+_MERGE_TAG = "tag:yaml.org,2002:merge"
+
+
+class _Builder:
+    """Turns parser events into values, counting as it goes."""
+
+    def __init__(self, parser: Any) -> None:
+        self._parser = parser
+        self._budget = Budget()
+        self._anchors: dict[str, _Anchored | None] = {}
+        self._open: list[_Open] = []
+        self._root: Any = None
+        self._started = False
+
+    def document(self, whole: bool) -> Any:
+        from yaml import events as ev
+
+        while True:
+            event = self._parser.get_event()
+            kind = type(event)
+            try:
+                if kind is ev.ScalarEvent:
+                    self._scalar(event)
+                elif kind is ev.MappingStartEvent or kind is ev.SequenceStartEvent:
+                    self._start({} if kind is ev.MappingStartEvent else [], event.anchor)
+                elif kind is ev.MappingEndEvent or kind is ev.SequenceEndEvent:
+                    self._end()
+                elif kind is ev.AliasEvent:
+                    self._alias(event.anchor)
+                elif kind is ev.StreamEndEvent or (kind is ev.DocumentEndEvent and not whole):
+                    return self._root
+                elif kind is ev.DocumentStartEvent:
+                    self._only_document()
+            except DocumentError as error:
+                mark = event.start_mark
+                raise DocumentError(error.reason, line=mark.line + 1, column=mark.column + 1) from None
+
+    def _only_document(self) -> None:
+        if self._started:
+            raise DocumentError("another document follows the first")
+        self._started = True
+
+    def _scalar(self, event: Any) -> None:
+        self._budget.spend(1)
+        text: str = event.value
+        tag: str | None = event.tag
+        merges = text == "<<" and (event.implicit[0] if tag is None else tag == _MERGE_TAG)
+        value: Any
+        if tag is not None and tag in TAGGED:
+            value = TAGGED[tag](text)
+        elif event.implicit[0] and tag is None:
+            value = resolved(text)
+        else:
+            value = clean_text(text)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = _Anchored(value, 1, 0)
+        at_key = self._open and self._open[-1].key is _NO_KEY and type(self._open[-1].value) is dict
+        self._add(_MERGE if merges and at_key else value)
+
+    def _start(self, value: Any, anchor: str | None) -> None:
+        if len(self._open) >= MAX_DEPTH:
+            raise DocumentError(TOO_DEEP)
+        budget = self._budget
+        if anchor is not None:
+            self._anchors[anchor] = None  # open: an alias to it from inside would be a cycle
+        self._open.append(_Open(value, anchor, _NO_KEY, budget.values, budget.aliases))
+        budget.spend(1)
+
+    def _end(self) -> None:
+        done = self._open.pop()
+        if done.anchor is not None:
+            budget = self._budget
+            self._anchors[done.anchor] = _Anchored(
+                done.value, budget.values - done.values_before, budget.aliases - done.aliases_before
+            )
+        self._add(done.value)
+
+    def _alias(self, name: str) -> None:
+        target = self._anchors.get(name)
+        if target is None:
+            inside = name in self._anchors
+            raise DocumentError("an alias inside the very thing it names" if inside else "an unknown alias")
+        self._budget.spend(target.values, target.aliases + 1)
+        if len(self._open) + _depth(target.value) > MAX_DEPTH:
+            raise DocumentError(TOO_DEEP)
+        self._add(target.value)
+
+    def _add(self, value: Any) -> None:
+        if not self._open:
+            self._root = value
+            return
+        top = self._open[-1]
+        if type(top.value) is list:
+            top.value.append(value)
+        elif top.key is _NO_KEY:
+            top.key = value if value is _MERGE else key_text(value)
+        elif top.key is _MERGE:
+            top.key = _NO_KEY
+            # As Go's YAML: of several the first wins, and what stands later in the mapping wins over all.
+            for merged in reversed(value) if type(value) is list else [value]:
+                if type(merged) is not dict:
+                    raise DocumentError("a merge key (<<) of something that is not a mapping")
+                top.value.update(merged)
+        else:
+            top.value[top.key] = value
+            top.key = _NO_KEY
+
+
+def _depth(value: Any) -> int:
+    """How deep a value is nested; it was bounded when it was built."""
+    if type(value) is dict:
+        return 1 + max(map(_depth, value.values()), default=0)
+    if type(value) is list:
+        return 1 + max(map(_depth, value), default=0)
+    return 0

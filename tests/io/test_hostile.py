@@ -1,0 +1,166 @@
+"""Kubeconfigs that nobody meant well: a typed error, soon, in bounded memory, with none of their text."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import kubeauth
+from kubeauth.errors import KubeConfigError
+
+# Run apart, so that a crash, a flood or a stall is the child's: 1 GiB of memory, 30 s of processor time.
+CHILD = textwrap.dedent(
+    """
+    import json, resource, sys
+    resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+    resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
+    import kubeauth
+    try:
+        kubeauth.load_config(sys.argv[1])
+        print(json.dumps(["ok", "", ""]))
+    except Exception as error:
+        print(json.dumps([type(error).__name__, str(error), getattr(error, "path", None)]))
+    """
+)
+
+
+def in_a_child(path: str) -> tuple[str, str, str]:
+    run = subprocess.run([sys.executable, "-c", CHILD, path], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    kind, message, where = json.loads(run.stdout)
+    return kind, message, where
+
+
+LAUGHS = "a0: &a0 [s3ntinel]\n" + "".join(
+    f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 40)
+)
+MERGES = "a0: &a0 {s3ntinel: 1}\n" + "".join(
+    f"a{i}: &a{i} {{<<: [{','.join([f'*a{i - 1}'] * 10)}]}}\n" for i in range(1, 40)
+)
+HOSTILE: dict[str, tuple[bytes, str]] = {
+    "binary": (bytes(range(256)) * 100, "characters that YAML does not allow"),
+    "50 MB": (b"a" * 50_000_000, "larger than 32 MiB"),
+    "50 MB of entries": (b"- s3ntinel\n" * 5_000_000, "larger than 32 MiB"),
+    "100 KB of [": (b"[" * 100_000, "nested more than 100"),
+    "100 KB of {a:": (b"{a: " * 25_000, "nested more than 100"),
+    "json depth": (b'{"a":' * 20_000, "nested more than 100"),
+    "block depth": (b"".join(b" " * i + b"a:\n" for i in range(2_000)), "nested more than 100"),
+    "billion laughs": (LAUGHS.encode(), "more than 10,000 alias expansions"),
+    "billion merges": (MERGES.encode(), "more than 10,000 alias expansions"),
+    "30 MB of values": (b"[" + b"1," * 15_000_000 + b"1]", "more than 1,000,000 values"),
+    "30 MB of json values": (b'{"a":[' + b"1," * 15_000_000 + b"1]}", "more than 1,000,000 values"),
+    "30 MB of keys": (
+        b"".join(b"s3ntinel%d: 1\n" % i for i in range(1_600_000)),
+        "more than 1,000,000 values",
+    ),
+    "a 30 MB scalar": (b'a: "' + b"s3ntinel" * 3_900_000, "not valid YAML"),
+    "a million bad clusters": (b"clusters: [" + b"1," * 900_000 + b"]", "must be a mapping, not a number"),
+    "a million equal clusters": (b'{"clusters": [' + b"{}," * 490_000 + b"{}]}", "duplicate name"),
+    "%TAG directives": (b"".join(b"%%TAG !%x! x\n" % i for i in range(60_000)) + b"---\na: b", "%TAG"),
+    "a list": (b"[1, 2]", "must be a mapping, not a list"),
+    "a scalar": (b"s3ntinel", "must be a mapping, not a string"),
+    "a certificate": (b"-----BEGIN CERTIFICATE-----\ns3ntinel\n", "must be a mapping, not a string"),
+    "half a file": (b"clusters:\n- name: s3ntinel\n  cluster: {server: 'https", "not valid YAML"),
+    "an unclosed quote": (b'token: "s3ntinel\n', "not valid YAML"),
+    "a huge number": (b"current-context: " + b"9" * 5_000_000, "context was not found"),
+    "a huge json number": (
+        b'{"current-context": ' + b"9" * 5_000_000 + b"}",
+        "context was not found",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_files_get_a_typed_error_in_bounded_memory(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(content)
+    kind, text, where = in_a_child(str(path))
+    assert kind == "KubeConfigError", text
+    assert message in text
+    assert where in (str(path), None)
+    assert "s3ntinel" not in text
+    assert len(text) < 5_000
+
+
+def test_special_files() -> None:
+    for path in ("/dev/zero", "/proc/self/mem", "/", "/dev/null/x"):
+        kind, text, _ = in_a_child(path)
+        assert kind == "KubeConfigError", (path, kind, text)
+    with pytest.raises(KubeConfigError, match="no configuration"):
+        kubeauth.load_config("/dev/null")
+
+
+def test_a_fifo_nobody_writes_to_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(KubeConfigError, match="no configuration"):
+        kubeauth.load_config(tmp_path / "fifo")
+
+
+def test_a_kubeconfig_may_come_from_a_pipe() -> None:
+    script = "import kubeauth, sys; print(kubeauth.load_config('/dev/stdin').server)"
+    config = json.dumps({
+        "clusters": [{"name": "c", "cluster": {"server": "https://h"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c"}}], "current-context": "x",
+    })  # fmt: skip
+    run = subprocess.run(
+        [sys.executable, "-c", script], input=config, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "https://h\n"
+
+
+def test_paths_no_system_accepts(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "file").write_text("")
+    paths: dict[str | Path, str] = {
+        tmp_path / "loop": "symbolic links",
+        tmp_path / ("x" * 5000): "name too long",
+        tmp_path / "file" / "below": "Not a directory",
+        "a\0b": "characters that no path can have",
+        "a\ud800b": "characters that no path can have",
+    }
+    for path, why in paths.items():
+        with pytest.raises(KubeConfigError, match=why):
+            kubeauth.load_config(path)
+    document = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://h", "certificate-authority": "a\0b"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c"}}], "current-context": "x",
+    }  # fmt: skip
+    with pytest.raises(KubeConfigError, match="characters that no path can have"):
+        kubeauth.load_config(document)
+
+
+def test_an_unreadable_file(tmp_path: Path, nobody: int) -> None:
+    path = tmp_path / "config"
+    path.write_text("{}")
+    path.chmod(0)
+    mine = os.geteuid()
+    os.seteuid(nobody)
+    try:
+        with pytest.raises(KubeConfigError, match="cannot read it: Permission denied") as caught:
+            kubeauth.load_config(path)
+    finally:
+        os.seteuid(mine)
+    assert caught.value.path == str(path)
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    if not os.path.isdir("/proc/self/fd"):
+        pytest.skip("no /proc")
+    (tmp_path / "bad").write_text("[")
+    before = descriptors()
+    for path in (tmp_path, tmp_path / "bad", "/dev/zero", tmp_path / "nope"):
+        for _ in range(3):
+            with pytest.raises(KubeConfigError):
+                kubeauth.load_config(path)
+    assert descriptors() == before

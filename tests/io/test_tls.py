@@ -1,0 +1,251 @@
+"""K50, K50a, K51: trust as Go has it, shown by real handshakes on loopback."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+import kubeauth
+from kubeauth import ClientConfig, Secret
+from kubeauth.errors import TLSError
+
+ROOT = trustme.CA()
+INTERMEDIATE = ROOT.create_child_ca()
+LEAF = INTERMEDIATE.issue_cert("localhost", "api.internal")
+
+
+@dataclass
+class Server:
+    """Takes TLS connections and notes the name each asked for."""
+
+    certificate: trustme.LeafCert
+    maximum: ssl.TLSVersion = ssl.TLSVersion.MAXIMUM_SUPPORTED
+    names: list[str | None] = field(default_factory=list[str | None])
+
+    @contextmanager
+    def listening(self) -> Iterator[int]:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.maximum_version = self.maximum
+        if self.maximum == ssl.TLSVersion.TLSv1_1:
+            context.minimum_version = ssl.TLSVersion.TLSv1_1
+            context.set_ciphers("ALL:@SECLEVEL=0")
+        self.certificate.configure_cert(context)
+        context.sni_callback = lambda _socket, name, _context: self.names.append(name)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            thread = threading.Thread(target=self._serve, args=(listener, context), daemon=True)
+            thread.start()
+            yield listener.getsockname()[1]
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+    def _serve(self, listener: socket.socket, context: ssl.SSLContext) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            try:
+                with context.wrap_socket(connection, server_side=True) as tls:
+                    tls.sendall(b"ok")
+            except OSError:
+                connection.close()
+
+
+def handshake(config: ClientConfig, server: Server, host: str = "localhost") -> str:
+    """The answer over a real socket, or the verification error."""
+    context = kubeauth.ssl_context(config)
+    with server.listening() as port, socket.create_connection(("127.0.0.1", port)) as raw:
+        try:
+            with context.wrap_socket(raw, server_hostname=host) as tls:
+                return tls.recv(2).decode()
+        except ssl.SSLCertVerificationError as error:
+            return error.verify_message
+
+
+def config(**fields: Any) -> ClientConfig:
+    return ClientConfig(server="https://localhost", **fields)
+
+
+def pem(ca: trustme.CA) -> bytes:
+    return ca.cert_pem.bytes()
+
+
+def test_the_given_ca_is_the_only_trust_k50(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert handshake(config(ca_data=pem(ROOT)), Server(LEAF)) == "ok"
+    # The system trusts the server, the config does not.
+    (tmp_path / "system.pem").write_bytes(pem(ROOT))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "system.pem"))
+    assert "unable to get" in handshake(config(ca_data=pem(trustme.CA())), Server(LEAF))
+
+
+def test_without_a_ca_the_system_is_trusted_k50(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "system.pem").write_bytes(pem(ROOT))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "system.pem"))
+    assert handshake(config(), Server(LEAF)) == "ok"
+
+
+def test_where_the_system_has_no_roots_certifi_is_used_k50a(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nope"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "home"))
+    context = kubeauth.ssl_context(config())
+    assert len(context.get_ca_certs()) > 50
+    assert "unable to get" in handshake(config(), Server(LEAF))
+
+
+def test_a_ca_file_is_read_and_data_wins_over_it_k49_k50(tmp_path: Path) -> None:
+    (tmp_path / "ca").write_bytes(pem(ROOT))
+    path = str(tmp_path / "ca")
+    assert handshake(config(ca_file=path), Server(LEAF)) == "ok"
+    assert "unable to get" in handshake(config(ca_file=path, ca_data=pem(trustme.CA())), Server(LEAF))
+    assert handshake(config(ca_file="/nope", ca_data=pem(ROOT)), Server(LEAF)) == "ok"
+
+
+def test_an_empty_ca_file_trusts_nothing_k50(tmp_path: Path) -> None:
+    (tmp_path / "ca").write_bytes(b"")
+    assert "unable to get" in handshake(config(ca_file=str(tmp_path / "ca")), Server(LEAF))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"garbage", b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", b"\xff\xfe",
+     b"-----BEGIN CERTIFICATE-----", b"-----BEGIN PRIVATE KEY-----\ns3ntinel\n-----END PRIVATE KEY-----\n"],
+)  # fmt: skip
+def test_a_ca_that_cannot_be_parsed_is_an_error_k50(data: bytes) -> None:
+    with pytest.raises(TLSError, match="unable to load root certificates from the kubeconfig's") as caught:
+        kubeauth.ssl_context(config(ca_data=data))
+    assert "s3ntinel" not in str(caught.value)
+
+
+def test_a_ca_file_that_cannot_be_read_is_an_error_k50(tmp_path: Path) -> None:
+    with pytest.raises(TLSError, match=r"cannot read the CA file .*nope: No such file"):
+        kubeauth.ssl_context(config(ca_file=str(tmp_path / "nope")))
+
+
+def test_what_stands_around_the_certificates_is_ignored_k50() -> None:
+    bundle = "# Schlüssel é\n".encode() + pem(trustme.CA()) + b"\ntext\n" + pem(ROOT) + b"trailing"
+    assert handshake(config(ca_data=bundle), Server(LEAF)) == "ok"
+
+
+def test_one_bad_certificate_does_not_spoil_the_bundle_k50() -> None:
+    bad = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+    with_headers = pem(trustme.CA()).replace(b"CERTIFICATE-----\n", b"CERTIFICATE-----\nKey: value\n\n", 1)
+    assert handshake(config(ca_data=bad + with_headers + pem(ROOT) + bad), Server(LEAF)) == "ok"
+
+
+def test_any_certificate_in_the_bundle_is_an_anchor_k50a() -> None:
+    assert handshake(config(ca_data=pem(INTERMEDIATE)), Server(LEAF)) == "ok"
+    leaf = LEAF.cert_chain_pems[0].bytes()
+    assert handshake(config(ca_data=leaf), Server(LEAF)) == "ok"
+
+
+def test_certificates_without_key_identifiers_are_accepted_k50a() -> None:
+    """As old clusters make them: OpenSSL's strict mode, on since Python 3.13, would refuse."""
+    ca, leaf = bare_chain()
+    assert handshake(config(ca_data=ca), Server(leaf)) == "ok"
+    context = kubeauth.ssl_context(config(ca_data=ca))
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+    assert context.verify_flags & ssl.VERIFY_X509_PARTIAL_CHAIN
+
+
+def test_insecure_verifies_nothing_and_excludes_a_ca_k43_k50() -> None:
+    server = Server(trustme.CA().issue_cert("elsewhere"))
+    assert handshake(config(insecure_skip_tls_verify=True), server) == "ok"
+    for ca in ({"ca_data": pem(ROOT)}, {"ca_file": "/any"}):
+        with pytest.raises(TLSError, match="root certificates file with the insecure flag is not allowed"):
+            kubeauth.ssl_context(config(insecure_skip_tls_verify=True, **ca))
+
+
+def test_the_host_is_verified_and_tls_server_name_replaces_it_k51() -> None:
+    server = Server(LEAF)
+    assert "Hostname mismatch" in handshake(config(ca_data=pem(ROOT)), server, host="wrong.example")
+    named = config(ca_data=pem(ROOT), tls_server_name="api.internal")
+    assert handshake(named, server, host="wrong.example") == "ok"
+    assert server.names == ["wrong.example", "api.internal"]
+    other = config(ca_data=pem(ROOT), tls_server_name="other.example")
+    assert "Hostname mismatch" in handshake(other, server, host="localhost")
+
+
+def test_tls_server_name_holds_for_event_loops_too_k51() -> None:
+    """They use wrap_bio, with positional arguments."""
+    context = kubeauth.ssl_context(config(ca_data=pem(ROOT), tls_server_name="api.internal"))
+    tls = context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), False, "wrong.example")
+    assert tls.server_hostname == "api.internal"
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.MINIMUM_SUPPORTED is deprecated:DeprecationWarning")
+def test_tls_1_2_is_the_least_k51() -> None:
+    assert kubeauth.ssl_context(config()).minimum_version == ssl.TLSVersion.TLSv1_2
+    assert handshake(config(ca_data=pem(ROOT)), Server(LEAF, maximum=ssl.TLSVersion.TLSv1_2)) == "ok"
+    old = Server(LEAF, maximum=ssl.TLSVersion.TLSv1_1)
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        handshake(config(ca_data=pem(ROOT)), old)
+
+
+def test_disable_compression_is_carried_for_the_client_k51() -> None:
+    document = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://h", "disable-compression": True}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c"}}],
+        "current-context": "x",
+    }
+    assert kubeauth.load_config(document).disable_compression is True
+
+
+def test_the_context_never_carries_a_client_key(tmp_path: Path) -> None:
+    before = set(os.listdir(tmp_path))
+    client = ROOT.issue_cert("client@example.com")
+    context = kubeauth.ssl_context(
+        config(
+            ca_data=pem(ROOT),
+            client_cert_data=client.cert_chain_pems[0].bytes(),
+            client_key_data=Secret(client.private_key_pem.bytes()),
+        )
+    )
+    assert context.cert_store_stats()["x509"] == 1
+    assert set(os.listdir(tmp_path)) == before
+
+
+def bare_chain() -> tuple[bytes, trustme.LeafCert]:
+    """A CA and a server certificate with nothing in them but what Go asks for."""
+    now = datetime.datetime.now(datetime.UTC)
+    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bare CA")])
+
+    def builder(subject: x509.Name, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(name)
+            .public_key(public)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(now + datetime.timedelta(hours=1))
+        )
+
+    constraints = x509.BasicConstraints(ca=True, path_length=None)
+    ca = builder(name, ca_key.public_key()).add_extension(constraints, critical=False)
+    names = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+    leaf = builder(x509.Name([]), key.public_key()).add_extension(names, critical=False)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    encoding = serialization.Encoding.PEM
+    ca_pem = ca.sign(ca_key, hashes.SHA256()).public_bytes(encoding)
+    return ca_pem, trustme.LeafCert(private, leaf.sign(ca_key, hashes.SHA256()).public_bytes(encoding), [])

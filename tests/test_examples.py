@@ -1,0 +1,65 @@
+"""The examples run, and print what the documentation says they print."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SAMPLE = EXAMPLES / "kubeconfig.yaml"
+
+
+def run(name: str, *args: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *args],
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_every_example_is_run_here() -> None:
+    text = Path(__file__).read_text()
+    assert [path.name for path in EXAMPLES.glob("*.py") if f'"{path.name}"' not in text] == []
+
+
+def test_show_config_without_a_kubeconfig_shows_the_sample(tmp_path: Path) -> None:
+    shown = run("show_config.py", COLUMNS="100")
+    assert shown.returncode == 0, shown.stderr
+    assert "sample" in shown.stdout
+    assert "https://prod.example.com:6443" in shown.stdout
+    assert "aws" in shown.stdout
+    assert "hidden" in shown.stdout
+    assert "sample-secret" not in shown.stdout
+
+
+@pytest.mark.parametrize("context", ["prod", "staging", "local"])
+def test_show_config_of_each_sample_context(context: str) -> None:
+    shown = run("show_config.py", str(SAMPLE), context)
+    assert shown.returncode == 0, shown.stderr
+    assert context in shown.stdout
+    assert "sample-secret" not in shown.stdout
+
+
+def test_show_config_explains_what_is_wrong() -> None:
+    shown = run("show_config.py", "/nope")
+    assert shown.returncode == 1
+    assert 'kubeconfig "/nope" does not exist' in shown.stderr
+
+
+def test_each_cluster() -> None:
+    shown = run("each_cluster.py", KUBECONFIG=str(SAMPLE))
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.splitlines()[0].split() == ["local", "http://127.0.0.1:8080", "anonymous"]
+    assert "exec: aws" in shown.stdout
+
+
+def test_errors_example() -> None:
+    shown = run("errors.py")
+    assert shown.returncode == 0, shown.stderr
+    assert 'users["alice"].user.token' in shown.stdout

@@ -1,0 +1,85 @@
+"""The public surface: what `import kubeauth` shows, and what it costs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kubeauth
+
+ROOT = Path(kubeauth.__file__).parent
+
+# What httpx itself imports is exempt; the rest waits until it is needed.
+NOT_BEFORE_NEEDED = (
+    "pydantic", "pydantic_core", "yaml", "cryptography", "prometheus_client", "rich", "typer", "starlette",
+    "uvicorn", "httpx2",
+)  # fmt: skip
+
+
+def in_a_fresh_process(code: str) -> Any:
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return json.loads(run.stdout)
+
+
+def typed_names() -> set[str]:
+    """The names that type checkers see: the imports below `if TYPE_CHECKING`."""
+    tree = ast.parse((ROOT / "__init__.py").read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    return {
+        alias.asname or alias.name
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def test_all_dir_and_the_typed_imports_agree() -> None:
+    shown = in_a_fresh_process("import json, kubeauth; print(json.dumps([kubeauth.__all__, dir(kubeauth)]))")
+    assert shown[0] == shown[1] == sorted(kubeauth.__all__)
+    assert set(kubeauth.__all__) == typed_names() | {"__version__"}
+
+
+def test_every_name_can_be_had_by_attribute_and_by_import() -> None:
+    code = """
+import json, kubeauth
+from kubeauth import *
+print(json.dumps({name: eval(name) is getattr(kubeauth, name) for name in kubeauth.__all__}))
+"""
+    assert all(in_a_fresh_process(code).values())
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'nope'"):
+        getattr(kubeauth, "nope")  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["import kubeauth", "from kubeauth import *", "import kubeauth; kubeauth.ClientConfig(server='https://h')",
+     "import kubeauth; kubeauth.PluginPolicy.deny_all(); kubeauth.ExecOptions(); kubeauth.errors.TLSError"],
+)  # fmt: skip
+def test_nothing_heavy_is_imported_before_it_is_needed(code: str) -> None:
+    modules = in_a_fresh_process(f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))")
+    # .pth files of development tools may import things before any code of ours runs.
+    before = in_a_fresh_process("import json, sys; print(json.dumps(sorted(sys.modules)))")
+    assert not (set(modules) - set(before)) & set(NOT_BEFORE_NEEDED)
+
+
+def test_importing_kubeauth_loads_one_module_of_it() -> None:
+    modules = in_a_fresh_process("import kubeauth, json, sys; print(json.dumps(sorted(sys.modules)))")
+    assert [name for name in modules if name.startswith("kubeauth")] == ["kubeauth"]
+
+
+def test_no_other_module_of_ours_is_public() -> None:
+    public = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in ROOT.rglob("*.py")}
+    assert {name for name in public if not name.startswith("_")} == {"errors"}
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (ROOT / "py.typed").exists()

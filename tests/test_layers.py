@@ -1,0 +1,97 @@
+"""Imports point down only, as the drawing in docs/architecture.md has it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kubeauth
+
+ROOT = Path(kubeauth.__file__).parent
+
+FLOOR = {"_documents", "_secret", "_frozen", "errors"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "_secret": set(),
+    "_frozen": set(),
+    "_documents": set(),
+    "_exec": FLOOR,
+    "_config": FLOOR | {"_exec"},
+    "_credentials": FLOOR | {"_exec", "_config"},
+    "metrics": {"errors"},
+    "_transport": FLOOR | {"_exec", "_config", "_credentials"},
+    "_client": FLOOR | {"_exec", "_config", "_credentials", "_transport"},
+    # The face: it names everything, and loads it when asked.
+    "__init__": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client"},
+}
+OUTSIDE: dict[str, set[str]] = {
+    # Who may import what from elsewhere: HTTP from _transport up, anyio from _credentials up,
+    # subprocess only in _exec, and YAML only in _documents.
+    "httpx": {"_transport", "_client"},
+    "httpx2": {"_transport", "_client"},
+    "anyio": {"_credentials", "_transport", "_client"},
+    "subprocess": {"_exec"},
+    "yaml": {"_documents"},
+}
+# Modules that only decide: given values, they return values.
+PURE = [
+    "errors.py", "_secret.py", "_frozen.py", "_exec/_values.py", "_exec/_hint.py", "_config/_model.py",
+    "_config/_decode.py", "_config/_merge.py", "_config/_select.py", "_config/_validate.py", "_config/_server.py",
+    "_config/_proxy.py", "_config/_impersonation.py", "_config/_durations.py", "_config/_client_config.py",
+]  # fmt: skip
+IMPURE = {"os", "threading", "subprocess", "ssl", "socket", "time", "httpx", "anyio", "pathlib", "tempfile"}
+
+MODULES = sorted(ROOT.rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that a file imports, inside functions too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide the layer"
+            yield node.module or ""
+            if node.module == "kubeauth":
+                yield from (f"kubeauth.{alias.name}" for alias in node.names)
+
+
+def layer(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_down_only(path: Path) -> None:
+    mine = layer(path)
+    for name in imports(path):
+        top, _, rest = name.partition(".")
+        if top == "kubeauth" and rest:
+            theirs = rest.partition(".")[0]
+            assert theirs == mine or theirs in MAY_IMPORT[mine], f"{mine} imports {theirs}"
+        if top in OUTSIDE:
+            assert mine in OUTSIDE[top], f"{mine} imports {top}"
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_modules_that_decide_touch_nothing(name: str) -> None:
+    found = {imported for imported in imports(ROOT / name) if imported.partition(".")[0] in IMPURE}
+    # os.path is arithmetic on strings.
+    assert found <= {"os.path"}
+    called = {
+        node.func.id
+        for node in ast.walk(ast.parse((ROOT / name).read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert not called & {"open", "print", "input"}
+
+
+def test_the_test_would_notice() -> None:
+    assert "kubeauth._config._load" in set(imports(ROOT / "__init__.py"))
+    assert "_transport" not in MAY_IMPORT["_config"]
+
+
+def test_files_fit_one_head() -> None:
+    assert [(p.name, n) for p in MODULES if (n := len(p.read_text().splitlines())) > 400] == []
