@@ -33,6 +33,7 @@ TABLE: list[tuple[str, dict[str, str], str | None]] = [
     ("https://h", {"HTTPS_PROXY": "socks5://proxy:1080"}, "socks5://proxy:1080"),
     ("https://h", {"HTTPS_PROXY": "http://u:p@proxy:1"}, "http://u:p@proxy:1"),
     ("https://h", {"HTTPS_PROXY": "http://proxy:99999"}, "http://proxy:99999"),
+    ("https://h", {"HTTPS_PROXY": "[::1"}, None),
     # loopback never
     *_no_proxy("", "https://localhost:6443 https://127.0.0.1 https://127.9.9.9 https://[::1]:6443",
                "https://localhost.example https://[::2]"),
@@ -66,5 +67,6 @@ TABLE: list[tuple[str, dict[str, str], str | None]] = [
     # both spellings of an international name are one name
     *_no_proxy("xn--fsq092h.com", "https://www.示例.com"),
     *_no_proxy("示例.com", "https://www.xn--fsq092h.com https://示例.com", "https://例.com"),
+    *_no_proxy("示例..com", "", "https://www.示例.com"),
     *_no_proxy(".示例.com", "https://www.示例.com", "https://示例.com"),
 ]  # fmt: skip

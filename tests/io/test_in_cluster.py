@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -195,6 +196,14 @@ def test_in_cluster_error_returned_when_config_is_empty_t80_k66(pod: Pod, tmp_pa
     (pod.root / "token").write_bytes(b"\xff")
     with pytest.raises(InClusterError):
         pod.loader().default()
+
+
+def test_it_travels_as_a_recipe_for_another_pod(pod: Pod, tmp_path: Path) -> None:
+    use(pod, tmp_path, "")
+    sent = pickle.dumps(pod.loader().default())
+    assert b"pod-token" not in sent
+    with pytest.raises(InClusterError, match="must be defined"):
+        pickle.loads(sent)  # noqa: S301  # this process is not in a pod
 
 
 def test_a_name_that_was_asked_for_is_never_answered_by_the_pod_k66(pod: Pod, tmp_path: Path) -> None:

@@ -213,6 +213,7 @@ def test_interactive_mode_is_defaulted_for_old_versions_only_k12(
          'users["u"].user.as-user-extra.k', "a list, not a string"),
         ({"users": [{"name": 5}]}, "users[0].name", "a string, not a number"),
         ({"current-context": ["x"]}, "current-context", "a string, not a list"),
+        ({"users": [{"name": "u", "user": {"as": {}}}]}, 'users["u"].user.as', "a string, not a mapping"),
     ],
 )  # fmt: skip
 def test_types_are_strict_and_errors_name_the_entry(doc: Any, field: str, message: str) -> None:
