@@ -41,7 +41,7 @@ def typed_names() -> set[str]:
 
 def test_all_dir_and_the_typed_imports_agree() -> None:
     shown = in_a_fresh_process("import json, kubeauth; print(json.dumps([kubeauth.__all__, dir(kubeauth)]))")
-    assert shown[0] == shown[1] == sorted(kubeauth.__all__)
+    assert shown[0] == shown[1] == dir(kubeauth) == sorted(kubeauth.__all__)
     assert set(kubeauth.__all__) == typed_names() | {"__version__"}
 
 

@@ -337,8 +337,6 @@ def _field(document: Json, loc: tuple[int | str, ...]) -> str:
 
 
 def _kind_of(value: object) -> str:
-    if value is None:
-        return "null"
     if isinstance(value, bool):
         return "true or false"
     if isinstance(value, int | float):
