@@ -39,7 +39,15 @@ def read_file(path: str, *, limit: int = SMALL_FILE_LIMIT) -> bytes:
 
 def absolute(path: str) -> str:
     """`path` that survives a chdir. Not abspath: that takes `link/..` for the directory of the link."""
-    return os.path.join(os.getcwd(), path)
+    return os.path.join(working_directory(), path)
+
+
+def working_directory() -> str:
+    """The working directory; the root if it was removed under us, as happens to long-lived processes."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return os.sep
 
 
 def reason(error: OSError) -> str:

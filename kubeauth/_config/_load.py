@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from kubeauth._config._build import build
 from kubeauth._config._client_config import ClientConfig, Recipe, with_recipe
-from kubeauth._config._files import Found, absolute, chain, read_chain, unreadable
+from kubeauth._config._files import Found, absolute, chain, read_chain, unreadable, working_directory
 from kubeauth._config._in_cluster import in_cluster_namespace, in_cluster_possible, load_in_cluster
 from kubeauth._config._kuberc import kuberc_policy
 from kubeauth._config._merge import merge
@@ -179,7 +179,7 @@ class Loader:
         return config
 
     def _resolve(self, config: Kubeconfig, *, paths: tuple[str, ...]) -> ClientConfig | _Empty:
-        selected = select(config, self.overrides, cwd=os.getcwd())
+        selected = select(config, self.overrides, cwd=working_directory())
         if isinstance(selected, NotSelected):
             raise KubeConfigError.of([selected.problem], prefix=INVALID if selected.invalid else "")
         problems = user_problems(selected.user_name, selected.user, unreadable)

@@ -159,6 +159,17 @@ def test_a_path_through_a_link_is_the_one_the_system_means_k14(
     assert (config.server, config.ca_file) == ("https://right", str(tmp_path / "ca"))
 
 
+def test_a_removed_working_directory_is_no_obstacle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = write(tmp_path / "config", named("still-there"))
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert kubeauth.load_config(path).server == "https://still-there"
+    assert kubeauth.load_config(document()).server == "https://h:6443"
+    with pytest.raises(KubeConfigError):
+        kubeauth.load_config("relative")
+
+
 def test_nothing_is_copied_from_the_legacy_place_k19(tmp_path: Path) -> None:
     write(tmp_path / "home/.kube/.kubeconfig", named("legacy"))
     with pytest.raises(KubeConfigError):

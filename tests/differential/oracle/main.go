@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/transport"
+	"sigs.k8s.io/yaml"
 )
 
 func main() {
@@ -27,8 +29,13 @@ func main() {
 	flag.StringVar(&overrides.Context.AuthInfo, "user", "", "")
 	flag.StringVar(&overrides.Context.Namespace, "namespace", "", "")
 	proxyFor := flag.String("proxy-for", "", "print only the proxy that Go takes for this URL")
+	readYAML := flag.Bool("yaml", false, "read a JSON list of base64 YAML documents, print each as JSON")
 	flag.Parse()
 
+	if *readYAML {
+		emit(convert(os.Stdin))
+		return
+	}
 	if *proxyFor != "" {
 		target, err := url.Parse(*proxyFor)
 		if err != nil {
@@ -95,6 +102,22 @@ func describe(c *rest.Config, namespace string) map[string]any {
 		out["build_error"] = err.Error()
 	}
 	return out
+}
+
+// convert turns YAML into JSON as the decoder of a kubeconfig does; a null stands for a refusal.
+func convert(from io.Reader) []json.RawMessage {
+	var documents [][]byte
+	if err := json.NewDecoder(from).Decode(&documents); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	converted := make([]json.RawMessage, len(documents))
+	for i, document := range documents {
+		if found, err := yaml.YAMLToJSON(document); err == nil {
+			converted[i] = append(append([]byte{'['}, found...), ']')
+		}
+	}
+	return converted
 }
 
 func emit(value any) {
