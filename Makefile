@@ -11,7 +11,7 @@ UV := $(shell command -v uv 2>/dev/null)
 READY := $(VENV)/.ready
 
 define find_python
-$$( for p in $(PYTHON) python3 python3.13 python3.12 python3.11 python; do \
+$$( for p in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python; do \
       if "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then command -v "$$p"; break; fi; \
     done )
 endef

@@ -113,7 +113,7 @@ def kubectl_version(kubectl: str) -> str:
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 9
     console = Console()
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "config"

@@ -1,19 +1,23 @@
-"""Every context of the kubeconfig, where it leads and how it logs in."""
+"""Every context of a kubeconfig: where it leads, and how it logs in.
+
+python examples/each_cluster.py [KUBECONFIG]
+"""
 
 from __future__ import annotations
 
-import os
+import sys
 from pathlib import Path
 
 import yaml
 
 import kubeauth
 
-path = os.environ.get("KUBECONFIG", Path(__file__).parent / "kubeconfig.yaml")
-names = [context["name"] for context in yaml.safe_load(Path(path).read_text())["contexts"]]
-for name in sorted(names):
+path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "kubeconfig.yaml"
+document = yaml.safe_load(path.read_text())
+for name in sorted(context["name"] for context in document["contexts"]):
+    # From the file, so that its relative paths count from where it lies.
     config = kubeauth.load_config(path, context=name)
     credential = "token" if config.token else "anonymous"
     if config.exec:
         credential = f"exec: {config.exec.command}"
-    print(f"{name:10} {config.server:45} {credential}")
+    print(f"{name:10} {config.server:50} {credential}")

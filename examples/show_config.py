@@ -7,7 +7,6 @@ Without arguments: what kubectl would use here or, where there is nothing, the s
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 import kubeauth
-from kubeauth import ClientConfig, Secret, errors
+from kubeauth import ClientConfig, ExecConfig, errors
 
 SAMPLE = Path(__file__).parent / "kubeconfig.yaml"
 
@@ -41,52 +40,32 @@ def main() -> int:
 
 
 def as_table(config: ClientConfig, title: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", show_header=False, pad_edge=False)
+    table = Table(title=title, title_justify="left", title_style="bold", show_header=False)
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in rows(config):
+    # describe() shows no secret; the plugin gets rows of its own.
+    for name, value in config.describe().items():
+        if name != "exec":
+            table.add_row(name, Text(value))
+    for name, value in plugin(config.exec):
         table.add_row(name, Text(value))
     table.add_section()
     table.add_row("credential", Text(credential(config), "bold green"))
     return table
 
 
-def rows(config: ClientConfig) -> list[tuple[str, str]]:
-    """What is set, by name. The parts of the plugin are rows of their own."""
-    found: list[tuple[str, str]] = []
-    for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
-        if value in (None, False):
-            continue
-        if field.name == "exec":
-            # repr() of a config hides every secret; a loop over its fields must do so itself.
-            found += (
-                [
-                    ("exec.command", config.exec.command),
-                    ("exec.args", f"{len(config.exec.args)} hidden"),
-                    ("exec.env", repr(config.exec.env)),
-                    ("exec.api_version", config.exec.api_version),
-                    ("exec.interactive_mode", config.exec.interactive_mode),
-                    ("exec.provide_cluster_info", str(config.exec.provide_cluster_info)),
-                    ("exec.policy", config.exec.policy.kind),
-                ]
-                if config.exec
-                else []
-            )
-        else:
-            found.append((field.name, shown(field.name, value)))
-    return found
-
-
-def shown(name: str, value: object) -> str:
-    if isinstance(value, Secret):
-        return "<hidden>"
-    if isinstance(value, bytes):
-        return f"{len(value)} bytes of PEM"
-    if isinstance(value, str) and "@" in value and name in ("server", "proxy_url"):
-        scheme, _, rest = value.partition("://")
-        return f"{scheme}://***@{rest.rpartition('@')[2]}"
-    return str(value)
+def plugin(exec: ExecConfig | None) -> list[tuple[str, str]]:
+    if exec is None:
+        return []
+    return [
+        ("exec.command", exec.command),
+        ("exec.args", f"<{len(exec.args)} hidden>"),
+        ("exec.env", repr(exec.env)),
+        ("exec.api_version", exec.api_version),
+        ("exec.interactive_mode", exec.interactive_mode),
+        ("exec.provide_cluster_info", str(exec.provide_cluster_info)),
+        ("exec.policy", exec.policy.kind),
+    ]
 
 
 def credential(config: ClientConfig) -> str:

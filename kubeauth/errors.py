@@ -59,11 +59,23 @@ __all__ = [
 
 
 class KubeAuthError(Exception):
-    """The base of every error of kubeauth: catch this one to catch them all."""
+    """The base of every error of kubeauth: catch this one to catch them all.
+
+    Its message may quote a file or a plugin, so characters that could steer a terminal are spelled out.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("\n".join(map(_spelled_out, message.split("\n"))))
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default would call the class with the message alone, and lose the facts.
         return _rebuilt, (type(self), self.args, self.__dict__)
+
+
+def _spelled_out(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char == "\t" else f"U+{ord(char):04X}" for char in text)
 
 
 def _rebuilt(kind: type[KubeAuthError], args: tuple[object, ...], facts: dict[str, object]) -> KubeAuthError:
@@ -85,9 +97,7 @@ def _printable(text: str, limit: int = 600) -> str:
     if len(text) > limit:
         # The reason stands at the end of a sentence.
         text = f"{text[: limit // 2]}...{text[-limit // 2 :]}"
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else f"U+{ord(char):04X}" for char in text)
+    return _spelled_out(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,16 @@ def test_every_difference_names_a_test_that_exists() -> None:
         assert [name for name in named if f"def {name}(" not in tests] == []
 
 
+def test_every_rule_that_is_built_is_explained() -> None:
+    from tests.test_rules import BUILT
+
+    text = (ROOT / "docs" / "rules.md").read_text()
+    explained = set(re.findall(r"[KPT]\d+a?", text))
+    for kind, first, last in re.findall(r"([KPX])(\d+)-[KPX](\d+)", text):
+        explained |= {f"{kind}{number}" for number in range(int(first), int(last) + 1)}
+    assert sorted(set(BUILT) - explained) == []
+
+
 def test_every_difference_in_the_corpus_is_documented() -> None:
     from tests.differential.corpus import CASES
 

@@ -53,7 +53,7 @@ def test_show_config_explains_what_is_wrong() -> None:
 
 
 def test_each_cluster() -> None:
-    shown = run("each_cluster.py", KUBECONFIG=str(SAMPLE))
+    shown = run("each_cluster.py", str(SAMPLE))
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.splitlines()[0].split() == ["local", "http://127.0.0.1:8080", "anonymous"]
     assert "exec: aws" in shown.stdout

@@ -81,5 +81,11 @@ def test_no_other_module_of_ours_is_public() -> None:
     assert {name for name in public if not name.startswith("_")} == {"errors"}
 
 
+def test_every_public_name_is_used_by_a_typed_program() -> None:
+    program = (Path(__file__).parent / "typing" / "api.py").read_text()
+    unused = [name for name in (*kubeauth.__all__, *kubeauth.errors.__all__) if name not in program]
+    assert unused == []
+
+
 def test_the_package_says_that_it_is_typed() -> None:
     assert (ROOT / "py.typed").exists()

@@ -38,7 +38,9 @@ OUTSIDE: dict[str, set[str]] = {
 }
 # Modules that only decide: given values, they return values.
 PURE = [
-    "errors.py", "_secret.py", "_frozen.py", "_exec/_values.py", "_exec/_hint.py", "_config/_model.py",
+    "errors.py", "_secret.py", "_frozen.py", "_documents/_scalars.py", "_documents/_json.py",
+    "_documents/_limits.py", "_exec/_values.py", "_exec/_policy.py", "_exec/_hint.py", "_config/_model.py",
+    "_config/_pem.py", "_config/_build.py",
     "_config/_decode.py", "_config/_merge.py", "_config/_select.py", "_config/_validate.py", "_config/_server.py",
     "_config/_proxy.py", "_config/_impersonation.py", "_config/_durations.py", "_config/_client_config.py",
 ]  # fmt: skip

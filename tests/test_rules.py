@@ -25,5 +25,5 @@ def test_every_rule_is_named_by_a_test() -> None:
         for name in re.findall(r"def (test_\w+)", text)
         for match in re.findall(r"[kpt]\d+a?", name)
     }
-    # A range in a file's first line does not count: a test must carry the rule in its name.
+    # Words in a docstring do not count: a test must carry the rule in its name.
     assert sorted({rule.upper() for rule in BUILT} - named) == []

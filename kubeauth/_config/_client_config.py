@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
@@ -67,13 +67,18 @@ class ClientConfig:
     # Not a field: a config changed with dataclasses.replace is no longer what its recipe makes.
     _recipe: ClassVar[Recipe | None] = None
 
+    def describe(self) -> dict[str, str]:
+        """What is set, by name, for a table or a log: without any secret, as in `repr`."""
+        return {name: str(value) for name, value in self._shown()}
+
     def __repr__(self) -> str:
-        shown = (
-            f"{field.name}={_shown(field.name, value)}"
-            for field in fields(self)
-            if (value := getattr(self, field.name)) not in (None, False)
-        )
-        return f"ClientConfig({', '.join(shown)})"
+        return f"ClientConfig({', '.join(f'{name}={value!r}' for name, value in self._shown())})"
+
+    def _shown(self) -> Iterator[tuple[str, object]]:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value not in (None, False):
+                yield field.name, _without_secrets(field.name, value)
 
     def __copy__(self) -> Self:
         return self
@@ -101,14 +106,21 @@ def _hidden(config: ClientConfig) -> list[str]:
     return hidden + [name for name in ("server", "proxy_url") if has_password(getattr(config, name) or "")]
 
 
-def _shown(name: str, value: object) -> str:
+class _Mark(str):
+    """Stands where a value is not shown."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _without_secrets(name: str, value: object) -> object:
     if isinstance(value, Secret):
-        return HIDDEN
+        return _Mark(HIDDEN)
     if isinstance(value, bytes):
-        return f"<{len(value)} bytes>"
+        return _Mark(f"<{len(value)} bytes>")
     if name in ("server", "proxy_url") and isinstance(value, str):
-        return repr(without_password(value))
-    return repr(value)
+        return without_password(value)
+    return value
 
 
 def with_recipe(config: ClientConfig, recipe: Recipe | None) -> ClientConfig:

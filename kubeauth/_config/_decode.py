@@ -28,6 +28,7 @@ _IF_AVAILABLE_BY_DEFAULT = (f"{EXEC_GROUP}/v1beta1", f"{EXEC_GROUP}/v1alpha1")
 
 
 _MAX_PROBLEMS = 100
+_IS_IT_ONE = "Is this the file you meant? A kubeconfig begins with: apiVersion: v1, kind: Config"
 
 
 class _Wire(BaseModel):
@@ -143,9 +144,10 @@ class _Document(_Wire):
 def decode(document: Json, *, origin: str = "") -> Kubeconfig | list[Problem]:
     """`document` as a Kubeconfig whose entries remember `origin`, or all that is wrong with it."""
     if document is None:
-        return Kubeconfig()
+        return Kubeconfig(origins=(origin,) if origin else ())
     if not isinstance(document, dict):
-        return [Problem(f"a kubeconfig must be a mapping, not {_kind_of(document)}", origin or None)]
+        message = f"a kubeconfig must be a mapping, not {_kind_of(document)}"
+        return [Problem(message, origin or None, hint=_IS_IT_ONE)]
     try:
         wire = _Document.model_validate(document)
     except ValidationError as error:
@@ -156,7 +158,7 @@ def decode(document: Json, *, origin: str = "") -> Kubeconfig | list[Problem]:
                 "not a kubeconfig: apiVersion and kind must be v1 and Config",
                 origin or None,
                 "apiVersion" if (wire.api_version or "v1") != "v1" else "kind",
-                hint="Is this the file you meant? kubectl would refuse it too.",
+                hint=_IS_IT_ONE,
             )
         ]
     return _Decoder(origin).kubeconfig(wire)
@@ -180,8 +182,14 @@ class _Decoder:
         self._extensions("extensions", wire.extensions)
         if wire.preferences:
             self._extensions("preferences.extensions", wire.preferences.extensions)
+        current_context = wire.current_context or ""
         return self._problems or Kubeconfig(
-            clusters=clusters, users=users, contexts=contexts, current_context=wire.current_context or ""
+            clusters=clusters,
+            users=users,
+            contexts=contexts,
+            current_context=current_context,
+            current_context_origin=self._origin if current_context else "",
+            origins=(self._origin,) if self._origin else (),
         )
 
     def _entries(
@@ -310,13 +318,14 @@ def _problems(error: ValidationError, document: Json, origin: str) -> list[Probl
     """pydantic's findings without its input: what belongs there, and what kind of thing stands there."""
     found: list[Problem] = []
     if error.error_count() > _MAX_PROBLEMS:
-        return [Problem(f"{error.error_count():,} fields have the wrong type", origin or None)]
+        message = f"{error.error_count():,} fields have the wrong type"
+        return [Problem(message, origin or None, hint=_IS_IT_ONE)]
     for item in error.errors(include_url=False, include_context=False):
         wanted = _WANTED.get(item["type"], "something else")
         given = _kind_of(item["input"])
         quotes = wanted == "a string" and given in ("a number", "true or false")
         field = _field(document, item["loc"])
-        hint = "Put it in quotes." if quotes else ""
+        hint = "Put it in quotes." if quotes else f"Write {wanted} there."
         found.append(Problem(f"must be {wanted}, not {given}", origin or None, field, hint))
     return found
 

@@ -43,11 +43,14 @@ def absolute(path: str) -> str:
 
 
 def working_directory() -> str:
-    """The working directory; the root if it was removed under us, as happens to long-lived processes."""
+    """The working directory; empty if it was removed under us, as happens to long-lived processes.
+
+    Relative paths stay relative then, and lead nowhere.
+    """
     try:
         return os.getcwd()
     except OSError:
-        return os.sep
+        return ""
 
 
 def reason(error: OSError) -> str:

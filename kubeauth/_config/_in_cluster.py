@@ -97,11 +97,13 @@ def _usable_ca(path: str) -> str | None:
     """`path` if it holds certificates. client-go only logs a bad one, and trusts the system's roots."""
     why = "it holds no certificate"
     try:
-        for block in certificates(read_file(path)):
+        blocks = certificates(read_file(path))
+        for block in blocks:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=block)
+        if blocks:
             return path
     except ssl.SSLError:
-        why = "it holds something else than certificates"
+        why = "one of its certificates cannot be parsed"
     except OSError as error:
         why = reason(error)
     logger.warning("expected to load the root CA of the cluster from %s, but: %s", path, why)

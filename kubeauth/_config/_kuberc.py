@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 
-from kubeauth._config._files import read_file, reason
+from kubeauth._config._files import absolute, read_file, reason
 from kubeauth._config._surroundings import Surroundings
 from kubeauth._documents import DocumentError, Json, read_document
 from kubeauth._exec._policy import ALLOWLIST, PluginPolicy, policy_problem
@@ -43,7 +42,7 @@ def _location(surroundings: Surroundings) -> tuple[str, bool]:
     if named == "off":
         return "", False
     if named:
-        return os.path.abspath(named), True
+        return absolute(named), True
     return surroundings.in_home(".kube", "kuberc"), False
 
 
@@ -58,7 +57,7 @@ def _read(path: str) -> PluginPolicy | Problem | None:
     why = ""
     # Documents are told apart before they are parsed, as kubectl does: one of a later version may
     # stand beside one that is understood.
-    parts = [part for part in re.split(rb"(?m)^---[ \t]*\r?$", data) if part.strip()]
+    parts = [part for part in re.split(rb"(?m)^---[ \t]*(?:#.*)?\r?$", data) if part.strip()]
     for part in parts:
         try:
             document = read_document(part.lstrip(), limit=_LIMIT, whole=True)
@@ -83,9 +82,9 @@ def _read(path: str) -> PluginPolicy | Problem | None:
 def _policy(document: dict[str, Json], path: str) -> PluginPolicy | Problem:
     kind = document.get("credentialPluginPolicy")
     entries = document.get("credentialPluginAllowlist")
-    field = "credentialPluginPolicy"
     if kind is not None and not isinstance(kind, str):
-        return Problem("kuberc: credentialPluginPolicy must be a string", path, field, _OFF_HINT)
+        problem = "kuberc: credentialPluginPolicy must be a string"
+        return Problem(problem, path, "credentialPluginPolicy", _OFF_HINT)
     field = "credentialPluginAllowlist"
     commands: list[str] | None = None
     if entries is not None:
@@ -99,6 +98,8 @@ def _policy(document: dict[str, Json], path: str) -> PluginPolicy | Problem:
             else:
                 return Problem(f"kuberc: {command.message}", path, f"{field}[{number}]", _OFF_HINT)
     if wrong := policy_problem(kind or "", commands):
+        if "unknown plugin policy" in wrong:
+            field = "credentialPluginPolicy"
         return Problem(f"kuberc: invalid plugin policy: {wrong}", path, field, _OFF_HINT)
     if kind == ALLOWLIST:
         return PluginPolicy.allowlist(commands or ())

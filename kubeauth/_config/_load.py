@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kubeauth._config._build import build
 from kubeauth._config._client_config import ClientConfig, Recipe, with_recipe
@@ -14,12 +14,15 @@ from kubeauth._config._in_cluster import in_cluster_namespace, in_cluster_possib
 from kubeauth._config._kuberc import kuberc_policy
 from kubeauth._config._merge import merge
 from kubeauth._config._model import Cluster, Kubeconfig, Overrides, User
-from kubeauth._config._select import NotSelected, Selection, select
+from kubeauth._config._select import Selection, select
+from kubeauth._config._server import AddressError, server_url, uses_tls
 from kubeauth._config._surroundings import Surroundings
-from kubeauth._config._validate import cluster_problems, user_problems
+from kubeauth._config._token_file import read_raw_token
+from kubeauth._config._validate import cluster_problems, transport_problems, user_problems
 from kubeauth._exec._policy import PluginPolicy
 from kubeauth._exec._values import ExecOptions
-from kubeauth.errors import InClusterError, KubeConfigError, Problem
+from kubeauth._secret import Secret
+from kubeauth.errors import InClusterError, KubeConfigError, Problem, TokenFileError
 
 logger = logging.getLogger("kubeauth.config")
 
@@ -55,7 +58,7 @@ def load_config(
     loader = Loader(overrides=overrides, policy=plugin_policy, options=exec_options)
     if source is None:
         return loader.default()
-    if isinstance(source, str | os.PathLike):
+    if isinstance(source, str | os.PathLike) and not _is_text(source):
         return loader.explicit(os.fsdecode(source))
     decoded = _decoded(source)
     # From here on nothing may raise from a frame that still holds the document.
@@ -102,7 +105,14 @@ def load_recipe(recipe: Recipe) -> ClientConfig:
     return loader.files(recipe.paths)
 
 
-def _decoded(source: bytes | Mapping[str, object]) -> Kubeconfig | list[Problem]:
+def _is_text(source: str | os.PathLike[str]) -> bool:
+    """Whether somebody passed what is in a kubeconfig, instead of its path. It would hold secrets."""
+    if not isinstance(source, str) or not any(sign in source for sign in ("\n", "{", ": ")):
+        return False
+    return not os.path.exists(source)
+
+
+def _decoded(source: object) -> Kubeconfig | list[Problem]:
     # pydantic and yaml are imported when there is something to decode, not before.
     from kubeauth._config._source import decode_bytes, decode_mapping
 
@@ -110,8 +120,17 @@ def _decoded(source: bytes | Mapping[str, object]) -> Kubeconfig | list[Problem]
         return decode_mapping(source)
     if isinstance(source, bytes | bytearray | memoryview):
         return decode_bytes(bytes(source))
+    if isinstance(source, str):
+        hint = "For the text of a kubeconfig pass bytes: load_config(text.encode())."
+        return [
+            Problem("a str is taken for a path, and this one looks like the text of a kubeconfig", hint=hint)
+        ]
     kind = type(source).__name__
-    return [Problem(f"load_config takes a path, bytes or a parsed document, not {kind}")]
+    return [
+        Problem(
+            f"load_config takes a path, bytes or a parsed document, not {kind}", hint="Pass one of these."
+        )
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +181,24 @@ class Loader:
         if found.problems:
             raise KubeConfigError.of(found.problems)
         config = self._resolve(merge(found.configs), paths=tuple(absolute(path) for path in paths if path))
-        if not isinstance(config, _Empty):
-            return config
-        if not (self.may_be_in_cluster and in_cluster_possible(self.surroundings)):
+        in_pod = self.may_be_in_cluster and in_cluster_possible(self.surroundings)
+        if not in_pod and isinstance(config, _Empty):
             raise config.error()
-        logger.debug("no kubeconfig; using the in-cluster configuration")
-        return self._portable(load_in_cluster(self.surroundings, self.overrides), None)
+        if isinstance(config, _Empty) or (in_pod and self._is_default(config)):
+            logger.debug("no kubeconfig; using the in-cluster configuration")
+            return self._portable(load_in_cluster(self.surroundings, self.overrides), None)
+        return config
+
+    def _is_default(self, config: ClientConfig) -> bool:
+        """Whether this is what the caller's own defaults come to, without any kubeconfig (K66)."""
+        defaults = self.overrides.cluster_defaults
+        if not defaults.server:
+            return False
+        bare = replace(self, overrides=Overrides(cluster_defaults=defaults))._resolve(Kubeconfig(), paths=())
+        # The namespace and the context's name are no part of client-go's rest.Config.
+        return not isinstance(bare, _Empty) and bare == replace(
+            config, namespace=bare.namespace, context=bare.context
+        )
 
     def document(self, decoded: Kubeconfig | list[Problem]) -> ClientConfig:
         """From a document that has no file behind it: no merging, no falling back to the pod."""
@@ -180,22 +211,35 @@ class Loader:
 
     def _resolve(self, config: Kubeconfig, *, paths: tuple[str, ...]) -> ClientConfig | _Empty:
         selected = select(config, self.overrides, cwd=working_directory())
-        if isinstance(selected, NotSelected):
-            raise KubeConfigError.of([selected.problem], prefix=INVALID if selected.invalid else "")
-        problems = user_problems(selected.user_name, selected.user, unreadable)
-        if selected.cluster != Cluster():
-            problems += cluster_problems(selected.cluster_name, selected.cluster, unreadable)
-        elif problems:
-            problems.append(
-                Problem("cluster has no server defined", hint=_why_empty(selected, config, paths))
-            )
-        else:
+        if isinstance(selected, Problem):
+            raise KubeConfigError.of([selected])
+        cluster, user = selected.cluster, selected.user
+        problems = [*selected.problems, *user_problems(selected.user_name, user, unreadable)]
+        if cluster == Cluster() and not problems:
             return _Empty(_why_empty(selected, config, paths))
-        if problems:
+        if cluster != Cluster():
+            problems += cluster_problems(selected.cluster_name, cluster, unreadable)
+        elif not selected.problems:
+            field = f'contexts["{selected.context_name}"].context.cluster' if selected.context_name else None
+            why = _why_empty(selected, config, paths)
+            problems.append(
+                Problem("cluster has no server defined", selected.context.origin or None, field, why)
+            )
+        server = _server(selected.cluster_name, cluster) if cluster.server else ""
+        if isinstance(server, Problem):
+            problems.append(server)
+        tls = isinstance(server, str) and uses_tls(server)
+        problems += transport_problems(selected.cluster_name, cluster, selected.user_name, user, tls)
+        token = _initial_token(selected.user_name, user) if tls else None
+        if isinstance(token, Problem):
+            problems.append(token)
+        if problems or isinstance(server, Problem) or isinstance(token, Problem):
             raise KubeConfigError.of(problems, prefix=INVALID)
-        return self._built(selected, paths)
+        return self._built(selected, server, token, paths)
 
-    def _built(self, selected: Selection, paths: tuple[str, ...]) -> ClientConfig:
+    def _built(
+        self, selected: Selection, server: str, token: Secret[str] | None, paths: tuple[str, ...]
+    ) -> ClientConfig:
         namespace = selected.namespace
         if not namespace and in_cluster_possible(self.surroundings):
             namespace = in_cluster_namespace(self.surroundings)
@@ -203,11 +247,14 @@ class Loader:
         if policy is None:
             # A user without a plugin has no business with the policy, nor with a damaged kuberc.
             policy = kuberc_policy(self.surroundings) if selected.user.exec else PluginPolicy.allow_all()
-        built = build(
-            selected, namespace=namespace or "default", options=self.options or ExecOptions(), policy=policy
+        config = build(
+            selected,
+            server=server,
+            token=token,
+            namespace=namespace or "default",
+            options=self.options or ExecOptions(),
+            policy=policy,
         )
-        if not isinstance(built, ClientConfig):
-            raise KubeConfigError.of(built, prefix=INVALID)
         recipe = Recipe(
             paths=paths,
             context=selected.context_name,
@@ -215,9 +262,9 @@ class Loader:
             user=self.overrides.user,
             namespace=self.overrides.namespace,
             exec_options=self.options,
-            plugin_policy=policy if built.exec else self.policy,
+            plugin_policy=policy if config.exec else self.policy,
         )
-        return self._portable(built, recipe if paths else None)
+        return self._portable(config, recipe if paths else None)
 
     def _portable(self, config: ClientConfig, recipe: Recipe | None) -> ClientConfig:
         """`config` with its recipe, unless it was changed by more than names: those may be secrets."""
@@ -225,6 +272,27 @@ class Loader:
         if overridden != (Cluster(), User(), Cluster()):
             return with_recipe(config, None)
         return with_recipe(config, recipe) if recipe else config
+
+
+def _server(name: str, cluster: Cluster) -> str | Problem:
+    try:
+        return server_url(cluster.server)
+    except AddressError as error:
+        field = f'clusters["{name}"].cluster.server'
+        return Problem(
+            f"invalid server: {error}", cluster.origin or None, field, "Write it as https://host:port."
+        )
+
+
+def _initial_token(name: str, user: User) -> Secret[str] | Problem | None:
+    """`token`; else what the token file holds now, as it is (K58-K60)."""
+    if user.token or not user.token_file:
+        return user.token or None
+    try:
+        return read_raw_token(user.token_file)
+    except TokenFileError as error:
+        hint = "Check the path, and that whatever writes the token has run."
+        return Problem(f"{error} (for {name})", user.origin or None, f'users["{name}"].user.tokenFile', hint)
 
 
 def _why_empty(selected: Selection, config: Kubeconfig, paths: Sequence[str]) -> str:

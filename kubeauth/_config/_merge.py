@@ -16,11 +16,14 @@ _Entry = TypeVar("_Entry", Cluster, User)
 def merge(configs: Iterable[Kubeconfig]) -> Kubeconfig:
     """The first file wins, entry by whole entry; the first non-empty current-context (K17)."""
     configs = list(configs)
+    current = next((config for config in configs if config.current_context), Kubeconfig())
     return Kubeconfig(
         clusters=_first_wins(config.clusters for config in configs),
         users=_first_wins(config.users for config in configs),
         contexts=_first_wins(config.contexts for config in configs),
-        current_context=next((c.current_context for c in configs if c.current_context), ""),
+        current_context=current.current_context,
+        current_context_origin=current.current_context_origin,
+        origins=tuple(origin for config in configs for origin in config.origins),
     )
 
 

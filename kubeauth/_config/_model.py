@@ -81,6 +81,9 @@ class Kubeconfig:
     users: Mapping[str, User] = field(default_factory=dict[str, User])
     contexts: Mapping[str, Context] = field(default_factory=dict[str, Context])
     current_context: str = ""
+    current_context_origin: str = ""
+    origins: tuple[str, ...] = ()
+    """The files it came from."""
 
     def __repr__(self) -> str:
         return f"<Kubeconfig: {len(self.contexts)} contexts, current {self.current_context!r}>"

@@ -22,19 +22,15 @@ class Selection:
     user: User
     namespace: str
     """Empty where nobody named one."""
+    problems: tuple[Problem, ...] = ()
+    """Names that lead nowhere: the entries are empty then."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotSelected:
-    """Why nothing could be selected."""
+def select(config: Kubeconfig, overrides: Overrides, *, cwd: str) -> Selection | Problem:
+    """The entries that `overrides`, or else the file, name.
 
-    problem: Problem
-    invalid: bool = False
-    """Whether client-go would call the configuration invalid, rather than a name wrong."""
-
-
-def select(config: Kubeconfig, overrides: Overrides, *, cwd: str) -> Selection | NotSelected:
-    """The entries that `overrides`, or else the file, name; or what is missing."""
+    A name in `overrides` that does not exist is the one problem there is (K25).
+    """
     overrides = replace(
         overrides,
         cluster_info=with_absolute_cluster_paths(overrides.cluster_info, cwd),
@@ -43,45 +39,50 @@ def select(config: Kubeconfig, overrides: Overrides, *, cwd: str) -> Selection |
     context_name = overrides.context or config.current_context
     context = config.contexts.get(context_name)
     if context is None and overrides.context:
-        return _missing("context", "context", context_name, config.contexts)
-    if context is None and context_name:
-        known = _known(config.contexts)
-        message = f"context was not found for specified context: {context_name}"
-        return NotSelected(Problem(message, field="current-context", hint=known), invalid=True)
+        return _missing("context", "context", context_name, config.contexts, config)
+    problems = _dangling_context(context_name, config) if context is None else []
     context = context or Context()
-
-    user_name = overrides.user or context.user
-    user = config.users.get(user_name)
-    if user is None and overrides.user:
-        return _missing("auth info", "user", user_name, config.users)
-    if user is None and user_name:
-        # client-go goes on anonymously here (K28).
-        problem = Problem(
-            f'user "{user_name}" was not found for context "{context_name}"',
-            context.origin or None,
-            f'contexts["{context_name}"].context.user',
-            _known(config.users),
-        )
-        return NotSelected(problem, invalid=True)
-
-    cluster_name = overrides.cluster or context.cluster
-    cluster = config.clusters.get(cluster_name)
-    if cluster is None and overrides.cluster:
-        return _missing("cluster", "cluster", cluster_name, config.clusters)
+    user_name, cluster_name = overrides.user or context.user, overrides.cluster or context.cluster
+    if overrides.user and overrides.user not in config.users:
+        return _missing("auth info", "user", user_name, config.users, config)
+    if overrides.cluster and overrides.cluster not in config.clusters:
+        return _missing("cluster", "cluster", cluster_name, config.clusters, config)
+    if user_name and user_name not in config.users:
+        problems += _dangling_user(user_name, context_name, context, config)
+    cluster = with_absolute_cluster_paths(config.clusters.get(cluster_name, Cluster()), cwd)
+    user = with_absolute_user_paths(config.users.get(user_name, User()), cwd)
     return Selection(
         context_name=context_name,
         cluster_name=cluster_name,
         user_name=user_name,
         context=context,
-        cluster=_with_cluster_overrides(with_absolute_cluster_paths(cluster or Cluster(), cwd), overrides),
-        user=_with_user_overrides(with_absolute_user_paths(user or User(), cwd), overrides.user_info),
+        cluster=_with_cluster_overrides(cluster, overrides),
+        user=_with_user_overrides(user, overrides.user_info),
         namespace=overrides.namespace or context.namespace,
+        problems=tuple(problems),
     )
 
 
-def _missing(kind: str, argument: str, name: str, entries: Mapping[str, object]) -> NotSelected:
+def _missing(
+    kind: str, argument: str, name: str, entries: Mapping[str, object], config: Kubeconfig
+) -> Problem:
     hint = f"It was asked for by name ({argument}={name!r}). {_known(entries)}"
-    return NotSelected(Problem(f'{kind} "{name}" does not exist', hint=hint))
+    return Problem(f'{kind} "{name}" does not exist', ", ".join(config.origins) or None, f"{argument}s", hint)
+
+
+def _dangling_context(name: str, config: Kubeconfig) -> list[Problem]:
+    if not name:
+        return []
+    message = f"context was not found for specified context: {name}"
+    where = config.current_context_origin or None
+    return [Problem(message, where, "current-context", _known(config.contexts))]
+
+
+def _dangling_user(name: str, context_name: str, context: Context, config: Kubeconfig) -> list[Problem]:
+    # client-go goes on anonymously here (K28).
+    message = f'user "{name}" was not found for context "{context_name}"'
+    field = f'contexts["{context_name}"].context.user'
+    return [Problem(message, context.origin or None, field, _known(config.users))]
 
 
 def _known(entries: Mapping[str, object]) -> str:

@@ -134,11 +134,35 @@ def _exec_problems(name: str, stanza: ExecStanza, problem: _MakeProblem) -> Iter
         yield problem(message, "exec.interactiveMode", f"Write one of: {modes}.")
 
 
-def auth_provider_problem(name: str, user: User) -> Problem | None:
-    """Why the user's `auth-provider` cannot be used; None if there is none."""
-    if user.auth_provider is None:
-        return None
-    provider = user.auth_provider.name
+def transport_problems(
+    cluster_name: str, cluster: Cluster, user_name: str, user: User, tls: bool
+) -> list[Problem]:
+    """What client-go finds only when it builds its HTTP stack. Over http it reads none of it (K46)."""
+
+    def found() -> Iterator[Problem]:
+        if cluster.insecure_skip_tls_verify and (
+            cluster.certificate_authority or cluster.certificate_authority_data
+        ):
+            yield Problem(
+                "specifying a root certificates file with the insecure flag is not allowed",
+                cluster.origin or None,
+                f'clusters["{cluster_name}"].cluster.insecure-skip-tls-verify',
+                "Remove insecure-skip-tls-verify: with a CA the server can be verified.",
+            )
+        if user.auth_provider is not None and user.exec is None:
+            yield _auth_provider_problem(user_name, user, user.auth_provider.name)
+        if user.username and user.token_file:
+            yield Problem(
+                "username/password or bearer token may be set, but not both",
+                user.origin or None,
+                f'users["{user_name}"].user.tokenFile',
+                "Remove tokenFile, or username and password.",
+            )
+
+    return list(found()) if tls else []
+
+
+def _auth_provider_problem(name: str, user: User, provider: str) -> Problem:
     field = f'users["{name}"].user.auth-provider'
     if replacement := _REMOVED_PROVIDERS.get(provider):
         return Problem(
@@ -158,7 +182,7 @@ def auth_provider_problem(name: str, user: User) -> Problem | None:
         f'no Auth Provider found for name "{provider}"',
         user.origin or None,
         field,
-        "Use an exec plugin: auth providers are a thing of the past.",
+        "Use an exec plugin: Kubernetes clients have no other auth providers any more.",
     )
 
 

@@ -22,6 +22,8 @@ class PluginPolicy:
     commands: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", self.kind or ALLOW_ALL)
+        object.__setattr__(self, "commands", tuple(self.commands))
         problem = policy_problem(
             self.kind, self.commands if self.kind == ALLOWLIST else self.commands or None
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -56,6 +57,8 @@ class ExecConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "args", tuple(self.args))
         object.__setattr__(self, "env", HiddenDict[str, str](self.env))
+        # A copy of its own, so that what somebody does to the document does not reach a plugin.
+        object.__setattr__(self, "cluster_config", copy.deepcopy(self.cluster_config))
 
     def hidden(self) -> list[str]:
         """The names of what is set here and neither printed nor pickled."""

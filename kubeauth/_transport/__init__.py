@@ -1,1 +1,1 @@
-"""From here up there is HTTP and TLS: contexts now; the auth flow, leases and faces with the client."""
+"""TLS towards the API server; HTTP is known from here up."""

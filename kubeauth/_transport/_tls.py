@@ -25,7 +25,8 @@ def ssl_context(config: ClientConfig) -> ssl.SSLContext:
         context.server_name = name
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # Go takes any certificate in the bundle as an anchor, an intermediate or a leaf too, and does not
-    # ask for the extensions that OpenSSL's strict mode (on by default since Python 3.13) wants.
+    # ask for the extensions that OpenSSL's strict mode wants. A bare context is not strict today, but
+    # ssl.create_default_context is since Python 3.13: this stays as it is whatever becomes of that.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     has_ca = bool(config.ca_data or config.ca_file)

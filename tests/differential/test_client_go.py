@@ -154,3 +154,22 @@ def test_the_kept_answers_are_client_gos(
         GOLDEN.write_text(json.dumps(answers, indent=1, sort_keys=True) + "\n")
         golden = answers
     assert answers == golden
+
+
+# Problems that are about a file as a whole, or about an argument, have no field to name.
+WHOLE = ("error loading config file", "does not exist", "no configuration has been provided")
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.broken], ids=lambda case: case.id)
+def test_every_problem_names_its_file_and_field_and_says_what_to_do(case: Case, tmp_path: Path) -> None:
+    case.write(tmp_path)
+    with pytest.raises(KubeConfigError) as caught:
+        case.load(tmp_path)
+    assert caught.value.problems
+    for problem in caught.value.problems:
+        assert problem.hint, problem
+        if "no configuration has been provided" in problem.message:
+            continue
+        assert problem.path, problem
+        assert str(tmp_path) in problem.path
+        assert problem.field or any(words in problem.message for words in WHOLE), problem

@@ -44,6 +44,11 @@ def test_ca_data_from_file_t74(tmp_path: Path) -> None:
     assert found == told(certificate_authority_data=b"a CA bundle lives here", proxy_url=PROXY)
 
 
+def test_ca_data_wins_over_a_ca_file_t74_k49() -> None:
+    found = exec_cluster(config(ca_data=b"data", ca_file="/this-file-does-not-exist"))
+    assert found.certificate_authority_data == b"data"
+
+
 def test_no_ca_data_t74() -> None:
     with pytest.raises(KubeConfigError, match="failed to load CA bundle for execProvider: ") as caught:
         exec_cluster(config(ca_file="/this-file-does-not-exist"))

@@ -17,7 +17,7 @@ from kubeauth._config._in_cluster import load_in_cluster
 from kubeauth._config._load import Loader, build_config
 from kubeauth._config._model import Cluster, Overrides, User
 from kubeauth._config._surroundings import Surroundings
-from kubeauth.errors import InClusterError, KubeConfigError
+from kubeauth.errors import ConfigError, InClusterError, KubeConfigError
 from tests.kubeconfigs import document, write
 
 CA = trustme.CA().cert_pem.bytes().decode()
@@ -56,7 +56,14 @@ def test_everything_comes_from_the_service_account_k65_k68(pod: Pod) -> None:
     )
 
 
-@pytest.mark.parametrize(("host", "server"), [("fd00::1", "https://[fd00::1]:443"), ("h", "https://h:443")])
+@pytest.mark.parametrize(
+    ("host", "server"),
+    [
+        ("fd00::1", "https://[fd00::1]:443"),
+        ("fe80::1%25eth0", "https://[fe80::1%25eth0]:443"),
+        ("h", "https://h:443"),
+    ],
+)
 def test_ipv6_hosts_get_brackets_k65(pod: Pod, host: str, server: str) -> None:
     pod.environ["KUBERNETES_SERVICE_HOST"] = host
     assert load_in_cluster(pod.surroundings, Overrides()).server == server
@@ -94,6 +101,11 @@ def test_a_bad_ca_is_logged_and_left_out_k65(
     with caplog.at_level(logging.WARNING, "kubeauth"):
         assert load_in_cluster(pod.surroundings, Overrides()).ca_file is None
     assert "root CA" in caplog.text
+
+
+def test_one_bad_certificate_spoils_the_pods_ca_k65(pod: Pod) -> None:
+    write(pod.root / "ca.crt", CA + "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")
+    assert load_in_cluster(pod.surroundings, Overrides()).ca_file is None
 
 
 def test_a_ca_with_text_around_it_is_taken_k65(pod: Pod) -> None:
@@ -198,12 +210,78 @@ def test_in_cluster_error_returned_when_config_is_empty_t80_k66(pod: Pod, tmp_pa
         pod.loader().default()
 
 
+DEFAULTS = Cluster(server="http://localhost:8080")
+
+
+@pytest.mark.parametrize(
+    ("content", "defaults", "server"),
+    [
+        pytest.param("", DEFAULTS, "https://10.0.0.1:443", id="in-cluster checked when config is default"),
+        pytest.param({"contexts": [{"name": "x", "context": {"namespace": "n"}}], "current-context": "x"}, DEFAULTS,
+                     "https://10.0.0.1:443", id="a namespace alone is still the default"),
+        pytest.param(document(), DEFAULTS, "https://h:6443", id="not checked when config is not equal to default"),
+        pytest.param(document({"server": "http://localhost:8080"}), DEFAULTS, "https://10.0.0.1:443",
+                     id="checked when the kubeconfig says the same as the default"),
+        pytest.param(document(), Cluster(proxy_url="bad"), "https://h:6443",
+                     id="not checked when default config is invalid"),
+    ],
+)  # fmt: skip
+def test_in_cluster_and_a_callers_default_t80_k66(
+    pod: Pod, tmp_path: Path, content: Any, defaults: Cluster, server: str
+) -> None:
+    use(pod, tmp_path, content)
+    if "invalid" in server or not defaults.server:
+        pod.environ["KUBECONFIG"] = write(tmp_path / "config", document({"proxy-url": "http://good:1"}))
+    assert pod.loader(cluster_defaults=defaults).default().server == server
+
+
+def test_a_callers_default_holds_outside_a_pod_t80_k66(pod: Pod, tmp_path: Path) -> None:
+    use(pod, tmp_path, "")
+    (pod.root / "token").unlink()
+    assert pod.loader(cluster_defaults=DEFAULTS).default().server == "http://localhost:8080"
+
+
+def test_outside_a_pod_its_namespace_is_not_asked_for_k68(pod: Pod, tmp_path: Path) -> None:
+    use(pod, tmp_path, document())
+    pod.environ["POD_NAMESPACE"] = "not-mine"
+    (pod.root / "token").unlink()
+    assert pod.loader().default().namespace == "default"
+
+
+def test_a_recipe_for_a_cluster_never_turns_into_the_pod_k66(
+    pod: Pod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "config", document())
+    sent = pickle.dumps(kubeauth.load_config(path))
+    write(tmp_path / "config", {})
+    monkeypatch.setattr("kubeauth._config._load.in_cluster_possible", lambda _: True)
+    with pytest.raises(KubeConfigError, match='context "x" does not exist'):
+        pickle.loads(sent)
+    nameless = pickle.dumps(kubeauth.load_config(write(tmp_path / "config", {**document(), "contexts": [
+        {"name": "", "context": {"cluster": "c"}}], "current-context": ""})))  # fmt: skip
+    write(tmp_path / "config", {})
+    with pytest.raises(KubeConfigError, match="no configuration has been provided"):
+        pickle.loads(nameless)
+
+
+def test_the_namespace_of_a_pods_recipe_is_kept(pod: Pod) -> None:
+    config = load_in_cluster(pod.surroundings, Overrides(namespace="chosen"))
+    assert b"chosen" in pickle.dumps(config)
+
+
+def test_an_overridden_pod_config_does_not_travel(pod: Pod, tmp_path: Path) -> None:
+    use(pod, tmp_path, "")
+    config = pod.loader(user_info=User(token=Secret("s3ntinel"))).default()
+    with pytest.raises(ConfigError, match="token"):
+        pickle.dumps(config)
+
+
 def test_it_travels_as_a_recipe_for_another_pod(pod: Pod, tmp_path: Path) -> None:
     use(pod, tmp_path, "")
     sent = pickle.dumps(pod.loader().default())
     assert b"pod-token" not in sent
     with pytest.raises(InClusterError, match="must be defined"):
-        pickle.loads(sent)  # noqa: S301  # this process is not in a pod
+        pickle.loads(sent)  # this process is not in a pod
 
 
 def test_a_name_that_was_asked_for_is_never_answered_by_the_pod_k66(pod: Pod, tmp_path: Path) -> None:
@@ -248,4 +326,6 @@ def test_master_and_kubeconfig_flags_k69(pod: Pod, tmp_path: Path, caplog: pytes
     with pytest.raises(KubeConfigError, match="no configuration has been provided"):
         build_config(surroundings=pod.surroundings)
     assert "neither --kubeconfig nor --master" in caplog.text
+    pod.environ["KUBECONFIG"] = "/nope"
     assert build_config("https://master", surroundings=pod.surroundings).server == "https://master"
+    assert build_config("https://master", surroundings=pod.surroundings).namespace == "default"

@@ -106,7 +106,7 @@ def assert_silent(error: BaseException, caplog: pytest.LogCaptureFixture) -> Non
     [
         pytest.param(broken, form, id=f"{name}-{form}")
         for name, broken in BREAKAGES.items()
-        for form in ("dict", "bytes", "file")
+        for form in ("dict", "bytes", "str", "file")
         if form == "dict" or name != "odd value"  # which no JSON could hold
     ],
 )
@@ -120,7 +120,18 @@ def test_broken_kubeconfigs_do_not_leak(
     if form == "file":
         (tmp_path / "config").write_bytes(source)
         source = tmp_path / "config"
+    if form == "str":
+        source = source.decode()
     with pytest.raises(KubeAuthError) as caught:
+        kubeauth.load_config(source)
+    assert_silent(caught.value, caplog)
+
+
+@pytest.mark.parametrize(
+    "source", [f"token: {SENTINEL}", f"{{a: {SENTINEL}}}", f"users:\n- {SENTINEL}", f"a{SENTINEL}: " * 999]
+)
+def test_text_where_a_path_belongs_does_not_leak(source: str, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(KubeAuthError, match="pass bytes") as caught:
         kubeauth.load_config(source)
     assert_silent(caught.value, caplog)
 

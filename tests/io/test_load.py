@@ -66,6 +66,12 @@ def test_the_home_of_windows_is_searched_for_k13(tmp_path: Path) -> None:
     assert Surroundings(environ=environ, windows=True).home == f"{tmp_path}/none"
     assert Surroundings(environ={}, windows=True).home == ""
     assert Surroundings(environ={"HOMEDRIVE": "C:", "USERPROFILE": "P"}, windows=True).home == "P"
+    # Without a kubeconfig anywhere the profile comes before the drive, and what exists before what does not.
+    (tmp_path / "drive").mkdir()
+    both = {"HOMEDRIVE": f"{tmp_path}/", "HOMEPATH": "drive", "USERPROFILE": str(tmp_path / "profile")}
+    assert Surroundings(environ=both, windows=True).home == str(tmp_path / "profile")
+    both["USERPROFILE"] = "/nope"
+    assert Surroundings(environ=both, windows=True).home == f"{tmp_path}/drive"
 
 
 def test_an_explicit_path_is_alone_and_must_exist_k14(
@@ -166,8 +172,9 @@ def test_a_removed_working_directory_is_no_obstacle(monkeypatch: pytest.MonkeyPa
     (tmp_path / "gone").rmdir()
     assert kubeauth.load_config(path).server == "https://still-there"
     assert kubeauth.load_config(document()).server == "https://h:6443"
-    with pytest.raises(KubeConfigError):
-        kubeauth.load_config("relative")
+    for relative in ("relative", document({"certificate-authority": "etc/passwd"})):
+        with pytest.raises(KubeConfigError):
+            kubeauth.load_config(relative)
 
 
 def test_nothing_is_copied_from_the_legacy_place_k19(tmp_path: Path) -> None:
@@ -198,6 +205,8 @@ users: [{name: u, user: {token: t}}]
 def test_data_wins_over_a_file_and_the_file_is_not_read_k49() -> None:
     user = {"client-certificate-data": "Yw==", "client-key-data": "aw=="}
     config = kubeauth.load_config(document({"certificate-authority-data": "Y2E="}, user))
+    # Both at once is an error in a kubeconfig (K37, K38); who has both, as a plugin's caller may, uses
+    # the data: tests/io/test_tls.py and test_exec_cluster.py show it for the CA.
     assert (config.ca_data, config.client_cert_data, config.client_key_data) == (b"ca", b"c", Secret(b"k"))
     assert (config.ca_file, config.client_cert_file, config.client_key_file) == (None, None, None)
 
@@ -246,7 +255,7 @@ def kuberc(**fields: Any) -> dict[str, Any]:
     return {"apiVersion": KUBERC, "kind": "Preference", **fields}
 
 
-def policy_of(surroundings: Surroundings | None = None) -> PluginPolicy:
+def policy_of() -> PluginPolicy:
     config = kubeauth.load_config(document(user=plugin()))
     assert config.exec is not None
     return config.exec.policy
@@ -263,8 +272,14 @@ def test_the_kuberc_policy_is_obeyed_p11_p12(monkeypatch: pytest.MonkeyPatch, tm
     )
     monkeypatch.setenv("KUBERC", write(tmp_path / "elsewhere", allowed))
     assert policy_of() == PluginPolicy.allowlist(["aws", "old", "x"])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBERC", "elsewhere")
+    assert policy_of() == PluginPolicy.allowlist(["aws", "old", "x"])
     monkeypatch.setenv("KUBERC", "off")
     assert policy_of() == PluginPolicy.allow_all()
+    monkeypatch.setenv("KUBERC", "OFF")
+    with pytest.raises(KubeConfigError, match="does not exist"):
+        policy_of()
 
 
 def test_an_explicit_policy_wins_over_kuberc_p3(tmp_path: Path) -> None:
@@ -283,6 +298,10 @@ def test_a_user_without_a_plugin_is_not_asked_for_a_policy_p14(tmp_path: Path) -
     ("text", "policy"),
     [
         ("", PluginPolicy.allow_all()),
+        (f"# first\n--- # second\napiVersion: {KUBERC}\nkind: Preference\ncredentialPluginPolicy: DenyAll\n",
+         PluginPolicy.deny_all()),
+        (f"apiVersion: {KUBERC}\nkind: Other\ncredentialPluginPolicy: AllowAll\n---\n"
+         f"apiVersion: {KUBERC}\nkind: Preference\ncredentialPluginPolicy: DenyAll\n", PluginPolicy.deny_all()),
         ("# nothing\n", PluginPolicy.allow_all()),
         ("---\n# nothing\n---\n", PluginPolicy.allow_all()),
         (f"apiVersion: {KUBERC}\nkind: Preference\n", PluginPolicy.allow_all()),
@@ -332,6 +351,20 @@ def test_a_kuberc_that_cannot_be_obeyed_fails_closed_p13_t76(tmp_path: Path, con
         policy_of()
     assert caught.value.path == path
     assert "KUBERC=off" in str(caught.value)
+
+
+def test_a_kuberc_problem_names_the_field_that_is_wrong_p13(tmp_path: Path) -> None:
+    for fields, wrong in (
+        ({"credentialPluginPolicy": "bogus"}, "credentialPluginPolicy"),
+        ({"credentialPluginPolicy": 5}, "credentialPluginPolicy"),
+        ({"credentialPluginPolicy": "Allowlist"}, "credentialPluginAllowlist"),
+        ({"credentialPluginPolicy": "Allowlist", "credentialPluginAllowlist": [{"command": 1}]},
+         "credentialPluginAllowlist[0]"),
+    ):  # fmt: skip
+        write(tmp_path / "home/.kube/kuberc", kuberc(**fields))
+        with pytest.raises(KubeConfigError) as caught:
+            policy_of()
+        assert caught.value.field == wrong
 
 
 def test_a_kuberc_that_was_named_must_exist_p12_p13(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

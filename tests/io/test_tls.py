@@ -133,6 +133,12 @@ def test_a_ca_that_cannot_be_parsed_is_an_error_k50(data: bytes) -> None:
     assert "s3ntinel" not in str(caught.value)
 
 
+def test_errors_cannot_steer_a_terminal() -> None:
+    with pytest.raises(TLSError, match=r"U\+001B\[2J") as caught:
+        kubeauth.ssl_context(config(ca_file="/\x1b[2J"))
+    assert "\x1b" not in str(caught.value)
+
+
 def test_a_ca_file_that_cannot_be_read_is_an_error_k50(tmp_path: Path) -> None:
     with pytest.raises(TLSError, match=r"cannot read the CA file .*nope: No such file"):
         kubeauth.ssl_context(config(ca_file=str(tmp_path / "nope")))
@@ -147,6 +153,9 @@ def test_one_bad_certificate_does_not_spoil_the_bundle_k50() -> None:
     bad = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
     with_headers = pem(trustme.CA()).replace(b"CERTIFICATE-----\n", b"CERTIFICATE-----\nKey: value\n\n", 1)
     assert handshake(config(ca_data=bad + with_headers + pem(ROOT) + bad), Server(LEAF)) == "ok"
+    headers = pem(ROOT).replace(b"CERTIFICATE-----\n", b"CERTIFICATE-----\nKey: value\n\n", 1)
+    with pytest.raises(TLSError):
+        kubeauth.ssl_context(config(ca_data=headers))
 
 
 def test_any_certificate_in_the_bundle_is_an_anchor_k50a() -> None:

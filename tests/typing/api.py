@@ -50,13 +50,37 @@ assert_type(config.impersonate, Impersonation | None)
 assert_type(Impersonation(user="u", groups=["g"], extra={"k": ["v"]}), Impersonation)
 assert_type(ssl_context(config), ssl.SSLContext)
 
+assert_type(config.describe(), dict[str, str])
+assert_type(PluginPolicy.allow_all(), PluginPolicy)
+assert_type(PluginPolicy.deny_all(), PluginPolicy)
+assert_type(Secret("token"), Secret[str])
+assert_type(Secret(b"key"), Secret[bytes])
+
 try:
     load_config()
 except errors.KubeConfigError as error:
     assert_type(error.path, str | None)
     assert_type(error.field, str | None)
     assert_type(error.problems, tuple[errors.Problem, ...])
-except errors.ConfigError:
+except (errors.InClusterError, errors.TokenFileError) as error:
+    assert_type(error.path, str | None)
+except errors.PluginNotAllowed as error:
+    assert_type(error.policy, str)
+except (errors.PluginNotFound, errors.PluginNotStarted, errors.PluginNeedsTerminal) as error:
+    assert_type(error.command, str)
+except errors.PluginFailed as error:
+    assert_type(error.exit_code, int)
+except errors.PluginTimeout as error:
+    assert_type(error.seconds, float)
+except errors.PluginOutputError as error:
+    assert_type(error.reason, str)
+except errors.ProviderError as error:
+    assert_type(error.provider, str)
+except errors.DiscoveryError as error:
+    assert_type(error.reply, int | None)
+except errors.AdmissionError as error:
+    assert_type(error.uid, str)
+except (errors.PluginError, errors.CredentialError, errors.ConfigError, errors.ChallengeError):
     pass
-except errors.KubeAuthError:
+except (errors.ClientCertificateError, errors.TLSError, errors.RegistryError, errors.KubeAuthError):
     pass

@@ -24,7 +24,7 @@ FIELDS = (
 
 def over_the_wire(config: ClientConfig) -> tuple[ClientConfig, bytes]:
     sent = pickle.dumps(config)
-    received: ClientConfig = pickle.loads(sent)  # noqa: S301
+    received: ClientConfig = pickle.loads(sent)
     return received, sent
 
 
@@ -75,6 +75,17 @@ def test_its_repr_shows_what_is_set_and_no_secret_k7() -> None:
     assert "password=<hidden>" in repr(basic)
 
 
+def test_describe_is_for_tables_and_logs() -> None:
+    config = kubeauth.load_config(document({"proxy-url": "http://u:s3ntinel@p:1"}, {"token": "s3ntinel"}))
+    assert config.describe() == {
+        "server": "https://h:6443",
+        "namespace": "default",
+        "context": "x",
+        "proxy_url": "http://***@p:1",
+        "token": "<hidden>",
+    }
+
+
 def test_copies_are_itself() -> None:
     config = kubeauth.load_config(document(user={"token": "t"}))
     assert copy.copy(config) is config
@@ -96,13 +107,26 @@ def test_one_from_files_travels_as_a_recipe(tmp_path: Path, monkeypatch: pytest.
     # Loaded anew: what the file says there and then.
     doc["users"][0]["user"]["token"] = "s3ntinel-2"
     write(tmp_path / "config", doc)
-    assert pickle.loads(sent).token == Secret("s3ntinel-2")  # noqa: S301
+    assert pickle.loads(sent).token == Secret("s3ntinel-2")
     # Also through a chain, whatever KUBECONFIG is there; and the context stays the one it was.
     monkeypatch.setenv("KUBECONFIG", f"/nope:{path}")
     _, sent = over_the_wire(kubeauth.load_config())
     monkeypatch.setenv("KUBECONFIG", "/elsewhere")
     write(tmp_path / "config", {**doc, "current-context": "y"})
-    assert pickle.loads(sent).context == "x"  # noqa: S301
+    assert pickle.loads(sent).context == "x"
+
+
+def test_the_chosen_names_travel_along(tmp_path: Path) -> None:
+    doc = {
+        "clusters": [{"name": n, "cluster": {"server": f"https://{n}"}} for n in "ab"],
+        "users": [{"name": n, "user": {"token": n}} for n in "ab"],
+        "contexts": [{"name": "x", "context": {"cluster": "a", "user": "a"}}],
+        "current-context": "x",
+    }
+    path = write(tmp_path / "config", doc)
+    config = kubeauth.load_config(path, cluster="b", user="b", namespace="n")
+    received, _ = over_the_wire(config)
+    assert (received.server, received.token, received.namespace) == ("https://b", Secret("b"), "n")
 
 
 def test_the_policy_of_the_sender_travels_along(tmp_path: Path) -> None:
@@ -115,7 +139,7 @@ def test_the_policy_of_the_sender_travels_along(tmp_path: Path) -> None:
     write(tmp_path / "home/.kube/kuberc", kuberc)
     sent = pickle.dumps(kubeauth.load_config(path))
     (tmp_path / "home/.kube/kuberc").unlink()
-    received: ClientConfig = pickle.loads(sent)  # noqa: S301
+    received: ClientConfig = pickle.loads(sent)
     assert received.exec is not None
     assert received.exec.policy == PluginPolicy.deny_all()
 
@@ -125,7 +149,7 @@ def test_a_recipe_without_its_files_says_what_is_missing(tmp_path: Path) -> None
     sent = pickle.dumps(kubeauth.load_config(path))
     (tmp_path / "config").unlink()
     with pytest.raises(KubeConfigError, match="none of its files is here") as caught:
-        pickle.loads(sent)  # noqa: S301
+        pickle.loads(sent)
     assert caught.value.path == path
 
 

@@ -127,7 +127,7 @@ def test_runtime_only_exec_fields_are_not_read_from_a_file_k6() -> None:
     "doc", [None, {}, {"apiVersion": "", "kind": ""}, {"apiVersion": "v1", "kind": "Config"}]
 )
 def test_nothing_is_an_empty_config_and_the_version_may_be_left_out_k8(doc: Any) -> None:
-    assert decoded(doc) == Kubeconfig()
+    assert decoded(doc) == Kubeconfig(origins=("/o",))
 
 
 @pytest.mark.parametrize(
@@ -155,6 +155,11 @@ def test_a_name_twice_in_one_file_is_an_error_k10(kind: str) -> None:
     (problem,) = problems({kind: [{"name": name, "extension": 1} for name in "nmn"]})
     assert problem.field == f'{kind}["n"]'
     assert 'duplicate name "n"' in problem.message
+
+
+def test_a_name_twice_in_the_extensions_of_the_preferences_is_an_error_k10() -> None:
+    (problem,) = problems({"preferences": {"extensions": [{"name": "e", "extension": 1}] * 2}})
+    assert problem.field == 'preferences.extensions["e"]'
 
 
 @pytest.mark.parametrize("kind", ["cluster", "user", "context"])
@@ -248,7 +253,7 @@ def test_names_cannot_steer_a_terminal_or_fill_it() -> None:
 
 def test_extensions_that_say_nothing_may_share_a_name_k10() -> None:
     silent = [{"name": "e"}, {"name": "e", "extension": None}, {"name": "e", "extension": 1}]
-    assert decoded({"extensions": silent}) == Kubeconfig()
+    assert decoded({"extensions": silent}) == Kubeconfig(origins=("/o",))
 
 
 def test_null_means_absent_at_every_level() -> None:

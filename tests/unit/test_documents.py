@@ -108,7 +108,7 @@ SENTINEL = "s3ntinel"
     "text",
     ["a: [{S}", "{S}: &{S} *{S}", "{S}: *{S}", "a: !!bool {S}", "a: !!int {S}", "- %{S}", "a: 'x{S}", '"{S}',
      "%{S} 1\n---\n", "a: {S}: {S}", "{S}\n:", "a: @{S}", "a: `{S}", "!<{S}", "a: |{S}", '{{"{S}": {S}x}}',
-     "&{S}", "? [{S}]\n: 1", "a: \"\\{S}\""],
+     "&{S}", "a: !{S}!x y", "? [{S}]\n: 1", "a: \"\\{S}\""],
 )  # fmt: skip
 def test_no_error_repeats_the_text(text: str, pure_python: bool) -> None:
     data = text.replace("{S}", SENTINEL).replace("{{", "{").replace("}}", "}").encode()
@@ -131,8 +131,8 @@ def test_collections_and_only_the_first_document() -> None:
 
 
 def test_keys_become_text_as_go_writes_them() -> None:
-    assert read_yaml(b"1: a\n2.5: b\ntrue: c\n'x': d\n0x10: e") == {
-        "1": "a", "2.5": "b", "true": "c", "x": "d", "16": "e",
+    assert read_yaml(b"1: a\n2.5: b\ntrue: c\n'x': d\n0x10: e\n1e3: f\n") == {
+        "1": "a", "2.5": "b", "true": "c", "x": "d", "16": "e", "1000": "f",
     }  # fmt: skip
 
 

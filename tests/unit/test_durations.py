@@ -9,7 +9,7 @@ from kubeauth.errors import ConfigError
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("0", None), ("5", 5.0), ("1s", 1.0), ("2m", 120.0), ("3h", 10800.0), ("1m30s", 90.0), ("1.5s", 1.5),
-     (".5s", 0.5), ("100ms", 0.1), ("1us", 1e-6), ("0s", None), ("+3s", 3.0), ("-2s", -2.0)],
+     (".5s", 0.5), ("100ms", 0.1), ("1us", 1e-6), ("1µs", 1e-6), ("2ns", 2e-9), ("0s", None), ("+3s", 3.0), ("-2s", -2.0)],
 )  # fmt: skip
 def test_request_timeouts_are_seconds_or_go_durations_k56(text: str, seconds: float | None) -> None:
     assert parse_timeout(text) == (seconds if seconds is None else pytest.approx(seconds))

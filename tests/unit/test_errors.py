@@ -63,7 +63,7 @@ def test_errors_keep_message_and_facts_through_a_pickle(cls: type[KubeAuthError]
     facts = EXAMPLES.get(cls.__name__, {})
     accepted = set(inspect.signature(cls.__init__).parameters) - {"self", "message", "args", "kwargs"}
     assert accepted == set(facts), "EXAMPLES must show every fact"
-    copy = pickle.loads(pickle.dumps(cls("what happened", **facts)))  # noqa: S301
+    copy = pickle.loads(pickle.dumps(cls("what happened", **facts)))
     assert type(copy) is cls
     assert str(copy) == "what happened"
     assert {name: getattr(copy, name) for name in facts} == facts
@@ -80,6 +80,22 @@ def test_several_problems_are_listed_as_client_go_does_and_then_explained() -> N
     assert str(error) == "[a, b]\n  1. in /1, f\n  2. Do b."
     assert [problem.message for problem in error.problems] == ["a", "b"]
     assert (error.path, error.field) == ("/1", "f")
+
+
+def test_a_strangers_words_cannot_steer_a_terminal_or_fill_it() -> None:
+    esc = "\x1b[2J"
+    error = KubeConfigError.of([Problem(f"m{esc}", f"/p{esc}", f"f{esc}" + "x" * 9999, f"h{esc}")])
+    assert "\x1b" not in str(error)
+    for part in ("mU+001B", "/pU+001B", "fU+001B", "hU+001B"):
+        assert part in str(error)
+    assert len(str(error)) < 2_000
+    assert str(KubeAuthError(f"two\nlines\tand{esc}")) == "two\nlines\tandU+001B[2J"
+
+
+def test_only_the_first_twenty_are_told() -> None:
+    error = KubeConfigError.of([Problem(f"m{number}") for number in range(25)])
+    assert str(error).endswith("m19, and 5 more]")
+    assert len(error.problems) == 20
 
 
 def test_a_place_that_the_message_names_is_not_repeated() -> None:

@@ -51,6 +51,16 @@ def test_a_bad_policy_cannot_be_made_p2() -> None:
             PluginPolicy(kind, listed)
 
 
+def test_policies_and_configs_are_values_whatever_they_are_made_of() -> None:
+    assert PluginPolicy("") == PluginPolicy.allow_all()
+    assert hash(PluginPolicy("Allowlist", ["a"])) == hash(PluginPolicy.allowlist(["a"]))  # type: ignore[arg-type]
+    assert ExecConfig(command="c", api_version="v", args=["a"]).args == ("a",)  # type: ignore[arg-type]
+    shared = {"a": [1]}
+    config = ExecConfig(command="c", api_version="v", cluster_config=shared)
+    shared["a"].append(2)
+    assert config.cluster_config == {"a": [1]}
+
+
 def test_the_policy_defaults_to_allow_all_p3() -> None:
     assert ExecConfig(command="c", api_version="v").policy == PluginPolicy.allow_all()
 
@@ -114,7 +124,7 @@ def test_exec_configs_are_values_and_print_no_secret_k7() -> None:
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(make().env)
     bare = ExecConfig(command="plug", api_version="v1")
-    assert pickle.loads(pickle.dumps(bare)) == bare  # noqa: S301
+    assert pickle.loads(pickle.dumps(bare)) == bare
     assert make() == make()
     assert hash(make()) == hash(make())
     assert "s3ntinel" not in repr(make())

@@ -125,7 +125,9 @@ def test_a_name_that_was_asked_for_must_exist_k25(names: dict[str, str], message
 
 
 def test_the_current_context_must_exist_k26() -> None:
-    with pytest.raises(KubeConfigError, match="context was not found for specified context: z") as caught:
+    with pytest.raises(
+        KubeConfigError, match=r"^invalid configuration: context was not found for specified context: z"
+    ) as caught:
         kubeauth.load_config({**MANY, "current-context": "z"})
     assert caught.value.field == "current-context"
 
@@ -136,7 +138,9 @@ def test_no_context_is_no_error_if_cluster_and_user_are_chosen_k27() -> None:
 
 
 def test_a_context_that_names_a_missing_user_raises_k28() -> None:
-    with pytest.raises(KubeConfigError, match='user "u" was not found for context "x"') as caught:
+    with pytest.raises(
+        KubeConfigError, match=r'^invalid configuration: user "u" was not found for context "x"'
+    ) as caught:
         kubeauth.load_config(document(users=[]))
     assert caught.value.field == 'contexts["x"].context.user'
     assert kubeauth.load_config(document(context={"user": ""})).token is None
@@ -169,6 +173,8 @@ def test_whole_files_are_checked_more_strictly_k30() -> None:
             "": Context(user="u", cluster="c"),
             "bare": Context(),
             "gone": Context(user="v", cluster="d", namespace="Not_A_Label"),
+            "long": Context(user="u", cluster="c", namespace="a" * 64),
+            "longest": Context(user="u", cluster="c", namespace="a" * 63),
             "good": Context(user="u", cluster="c", namespace="a-label"),
         },
         users={"u": User(), "bad": User(impersonate_uid="x")},
@@ -183,6 +189,7 @@ def test_whole_files_are_checked_more_strictly_k30() -> None:
         'user "v" was not found for context "gone"',
         'cluster "d" was not found for context "gone"',
         'namespace "Not_A_Label" for context "gone" does not conform to the kubernetes DNS_LABEL rules',
+        f'namespace "{"a" * 64}" for context "long" does not conform to the kubernetes DNS_LABEL rules',
         "requesting uid, groups or user-extra for bad without impersonating a user",
         'no server found for cluster "bad"',
     ]
@@ -211,6 +218,7 @@ def test_relative_paths_of_overrides_count_from_the_working_directory_k31(
     (tmp_path / "t").write_text("tok")
     monkeypatch.chdir(tmp_path)
     assert load(document(), user=User(token_file="t")).token_file == str(tmp_path / "t")
+    assert load(document(), cluster=Cluster(certificate_authority="t")).ca_file == str(tmp_path / "t")
 
 
 def test_cluster_overrides_k32() -> None:
@@ -226,6 +234,8 @@ def test_cluster_overrides_k32() -> None:
     insecure = document({"insecure-skip-tls-verify": True})
     config = load(insecure, cluster=Cluster(certificate_authority_data=b"ca"))
     assert (config.insecure_skip_tls_verify, config.ca_data) == (False, b"ca")
+    config = load(doc, cluster=Cluster(certificate_authority="/dev/null"))
+    assert (config.ca_file, config.ca_data) == ("/dev/null", None)
     config = load(doc, defaults=Cluster(server="http://default", disable_compression=True))
     assert (config.server, config.disable_compression) == ("https://h:6443", True)
 
@@ -323,6 +333,11 @@ def test_certificate_paths_must_be_readable_k38() -> None:
     ]
 
 
+def test_a_key_without_a_certificate_is_ignored_k38() -> None:
+    config = kubeauth.load_config(document(user={"client-key": "/nope", "token": "t"}))
+    assert (config.client_key_file, config.client_key_data) == (None, None)
+
+
 def test_a_token_file_and_basic_fail_when_the_client_is_configured_k39() -> None:
     with pytest.raises(KubeConfigError, match="username/password or bearer token may be set, but not both"):
         kubeauth.load_config(document(user={"tokenFile": os.devnull, "username": "n"}))
@@ -346,6 +361,33 @@ def test_insecure_with_a_ca_is_refused_k43() -> None:
             document({"insecure-skip-tls-verify": True, "certificate-authority-data": "YQ=="})
         )
     assert caught.value.field == 'clusters["c"].cluster.insecure-skip-tls-verify'
+
+
+def test_problems_of_every_kind_are_collected_k44() -> None:
+    """Names that lead nowhere, what validation finds, and what building a client would: all at once."""
+    cluster = {"insecure-skip-tls-verify": True, "certificate-authority-data": "YQ==", "proxy-url": "nope"}
+    user = {"as-uid": "i", "tokenFile": "/nope", "username": "n"}
+    with pytest.raises(KubeConfigError) as caught:
+        kubeauth.load_config(document(cluster, user))
+    assert [problem.field for problem in caught.value.problems] == [
+        'users["u"].user.as',
+        'clusters["c"].cluster.proxy-url',
+        'clusters["c"].cluster.insecure-skip-tls-verify',
+        'users["u"].user.tokenFile',
+        'users["u"].user.tokenFile',
+    ]
+    with pytest.raises(KubeConfigError) as caught:
+        kubeauth.load_config(document(cluster, users=[]))
+    assert [problem.field for problem in caught.value.problems] == [
+        'contexts["x"].context.user',
+        'clusters["c"].cluster.proxy-url',
+        'clusters["c"].cluster.insecure-skip-tls-verify',
+    ]
+    with pytest.raises(KubeConfigError) as caught:
+        kubeauth.load_config(document({"server": "ftp://h"}, {"as-uid": "i"}))
+    assert [problem.field for problem in caught.value.problems] == [
+        'users["u"].user.as', 'clusters["c"].cluster.server',
+    ]  # fmt: skip
 
 
 def test_the_form_of_errors_k44() -> None:
@@ -396,7 +438,11 @@ def test_auth_providers_say_what_to_use_instead(provider: str, words: list[str])
 
 def test_a_key_where_its_path_belongs_is_not_shown() -> None:
     key = "-----BEGIN PRIVATE KEY-----\ns3ntinel\n-----END PRIVATE KEY-----\n"
-    for user in ({"client-certificate-data": "YQ==", "client-key": key}, {"tokenFile": "s3ntinel" * 100}):
+    for user in (
+        {"client-certificate-data": "YQ==", "client-key": key},
+        {"client-certificate-data": "YQ==", "client-key": "-----BEGIN PRIVATE KEY----- s3ntinel"},
+        {"tokenFile": "s3ntinel" * 100},
+    ):
         with pytest.raises(KubeConfigError, match="its value is not a path") as caught:
             kubeauth.load_config(document(user=user))
         assert "s3ntinel" not in str(caught.value)

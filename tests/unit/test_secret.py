@@ -66,7 +66,7 @@ def test_frozen_dict_is_a_value() -> None:
     assert hash(frozen) == hash(FrozenDict([("a", 1)]))
     assert (dict(frozen), len(frozen), frozen["a"], repr(frozen)) == ({"a": 1}, 1, 1, "{'a': 1}")
     assert copy.deepcopy(frozen) is frozen
-    assert pickle.loads(pickle.dumps(frozen)) == frozen  # noqa: S301
+    assert pickle.loads(pickle.dumps(frozen)) == frozen
     with pytest.raises(TypeError):
         frozen["b"] = 2  # type: ignore[index]
 
