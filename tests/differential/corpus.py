@@ -25,6 +25,13 @@ V1BETA1 = "client.authentication.k8s.io/v1beta1"
 EXTENSION = "client.authentication.k8s.io/exec"
 
 
+def go_json(text: str | bytes) -> Any:
+    """JSON that Go printed: it writes the float64 that a huge integer became in full."""
+    return json.loads(
+        text, parse_int=lambda digits: int(digits) if -(2**63) <= int(digits) < 2**64 else float(digits)
+    )
+
+
 @dataclass(frozen=True)
 class Case:
     id: str

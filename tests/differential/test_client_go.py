@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from kubeauth.errors import KubeConfigError
-from tests.differential.corpus import CASES, Case
+from tests.differential.corpus import CASES, Case, go_json
 
 GOLDEN = Path(__file__).parent / "golden.json"
 
@@ -40,10 +40,7 @@ def asked(oracle: Path, case: Case, directory: Path) -> dict[str, Any]:
         [oracle, *flags], env=case.environ(directory), cwd=directory, capture_output=True, check=True
     )
     text = run.stdout.decode().replace(str(directory), "{DIR}").replace(str(directory.parent), "{UP}")
-    # Go prints the float64 that a huge integer becomes in full; it is a float all the same.
-    found = json.loads(
-        text, parse_int=lambda text: int(text) if -(2**63) <= int(text) < 2**64 else float(text)
-    )
+    found = go_json(text)
     return {name: value for name, value in found.items() if value}
 
 

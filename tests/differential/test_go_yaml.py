@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kubeauth._documents import DocumentError, read_yaml
+from tests.differential.corpus import go_json
 
 pytestmark = pytest.mark.oracle
 
@@ -46,13 +47,8 @@ def converted(oracle: Path, documents: Sequence[bytes]) -> list[Any]:
         capture_output=True,
         check=True,
     )
-    found: list[Any] = json.loads(run.stdout, parse_int=_number)
+    found: list[Any] = go_json(run.stdout)
     return found
-
-
-def _number(text: str) -> int | float:
-    # Go prints the float64 that a huge integer becomes in full.
-    return int(text) if -(2**63) <= int(text) < 2**64 else float(text)
 
 
 def ours(document: bytes) -> Any:

@@ -7,7 +7,6 @@ a word. The cases say so (`kubectl_accepts`); client-go itself is compared with 
 from __future__ import annotations
 
 import base64
-import json
 import re
 import subprocess
 from pathlib import Path
@@ -15,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from kubeauth._exec._hint import clean_hint
 from kubeauth.errors import KubeConfigError
-from tests.differential.corpus import CASES, Case
+from tests.differential.corpus import CASES, EXTENSION, Case, go_json
 
 pytestmark = pytest.mark.oracle
 
@@ -49,7 +49,7 @@ def view(kubectl: str, case: Case, directory: Path) -> dict[str, Any] | str:
         text=True,
         check=False,
     )
-    return run.stderr if run.returncode else json.loads(run.stdout)
+    return run.stderr if run.returncode else go_json(run.stdout)
 
 
 def entry(shown: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -92,7 +92,14 @@ def test_selected_as_kubectl_selects_it(
         assert (config.token and config.token.reveal()) == user.get("token")
     assert config.username == user.get("username")
     assert (config.password and config.password.reveal()) == user.get("password")
-    assert (config.impersonate.user if config.impersonate else None) == user.get("as")
+    assert config.disable_compression == cluster.get("disable-compression", False)
+    acting_as = config.impersonate
+    assert (acting_as.user if acting_as else None) == user.get("as")
+    if acting_as:
+        assert acting_as.uid == user.get("as-uid", "")
+        assert list(acting_as.groups) == user.get("as-groups", [])
+        extra = {key: list(values) for key, values in acting_as.extra.items()}
+        assert extra == {key: values or [] for key, values in user.get("as-user-extra", {}).items()}
     exec_ = user.get("exec")
     assert (config.exec is None) == (exec_ is None)
     if config.exec and exec_:
@@ -101,6 +108,11 @@ def test_selected_as_kubectl_selects_it(
         assert list(config.exec.args) == (exec_["args"] or [])
         assert dict(config.exec.env) == {item["name"]: item["value"] for item in exec_["env"] or ()}
         assert config.exec.interactive_mode == exec_["interactiveMode"]
+        assert config.exec.api_version == exec_["apiVersion"]
+        assert config.exec.provide_cluster_info == exec_["provideClusterInfo"]
+        assert config.exec.install_hint == clean_hint(exec_.get("installHint", ""))
+        extensions = {item["name"]: item["extension"] for item in cluster.get("extensions") or ()}
+        assert config.exec.cluster_config == extensions.get(EXTENSION)
 
 
 def contents(data: bytes | None, path: str | None) -> bytes:
