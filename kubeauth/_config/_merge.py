@@ -64,7 +64,7 @@ def with_absolute_user_paths(user: User, cwd: str) -> User:
 
 
 def _base(origin: str, cwd: str) -> str:
-    return os.path.normpath(os.path.dirname(origin)) if origin else cwd
+    return os.path.dirname(origin) if origin else cwd
 
 
 def _joined(base: str, path: str) -> str:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,23 @@ def test_a_kubeconfig_may_come_from_a_pipe() -> None:
         [sys.executable, "-c", script], input=config, capture_output=True, text=True, check=True
     )
     assert run.stdout == "https://h\n"
+
+
+def test_a_pipe_is_waited_for() -> None:
+    """As in `tool <(slow-command)`: what a pipe has to say may take a while."""
+    reading, writing = os.pipe()
+    found: list[str] = []
+    reader = threading.Thread(
+        target=lambda: found.append(kubeauth.load_config(f"/dev/fd/{reading}", cluster="c").server)
+    )
+    reader.start()
+    reader.join(timeout=0.5)
+    assert reader.is_alive(), "it did not wait"
+    os.write(writing, b"clusters: [{name: c, cluster: {server: 'https://slow'}}]")
+    os.close(writing)
+    reader.join()
+    os.close(reading)
+    assert found == ["https://slow"]
 
 
 def test_paths_no_system_accepts(tmp_path: Path) -> None:

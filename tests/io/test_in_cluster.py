@@ -103,6 +103,14 @@ def test_a_bad_ca_is_logged_and_left_out_k65(
     assert "root CA" in caplog.text
 
 
+def test_a_block_with_headers_is_no_certificate_k65(pod: Pod) -> None:
+    headers = CA.replace("CERTIFICATE-----\n", "CERTIFICATE-----\nKey: value\n\n", 1)
+    write(pod.root / "ca.crt", headers + CA)
+    assert load_in_cluster(pod.surroundings, Overrides()).ca_file == str(pod.root / "ca.crt")
+    write(pod.root / "ca.crt", headers)
+    assert load_in_cluster(pod.surroundings, Overrides()).ca_file is None
+
+
 def test_one_bad_certificate_spoils_the_pods_ca_k65(pod: Pod) -> None:
     write(pod.root / "ca.crt", CA + "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")
     assert load_in_cluster(pod.surroundings, Overrides()).ca_file is None

@@ -97,6 +97,9 @@ def test_without_a_ca_the_system_is_trusted_k50(monkeypatch: pytest.MonkeyPatch,
     (tmp_path / "system.pem").write_bytes(pem(ROOT))
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "system.pem"))
     assert handshake(config(), Server(LEAF)) == "ok"
+    # A file alone is enough: nothing is added to it.
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "home"))
+    assert len(kubeauth.ssl_context(config()).get_ca_certs()) == 1
 
 
 def test_where_the_system_has_no_roots_certifi_is_used_k50a(

@@ -89,6 +89,10 @@ def test_a_strangers_words_cannot_steer_a_terminal_or_fill_it() -> None:
     for part in ("mU+001B", "/pU+001B", "fU+001B", "hU+001B"):
         assert part in str(error)
     assert len(str(error)) < 2_000
+    (problem,) = error.problems
+    assert "\x1b" not in problem.message + problem.hint + (problem.field or "")
+    assert len(Problem("m", "/" + "x" * 9999).place) < 1_000
+    assert len(Problem("m", hint="x" * 9999).hint) < 1_000
     assert str(KubeAuthError(f"two\nlines\tand{esc}")) == "two\nlines\tandU+001B[2J"
 
 
