@@ -26,7 +26,6 @@ EXEC_GROUP = "client.authentication.k8s.io"
 # v1 plugins must say interactiveMode; older versions did not have it (K12).
 _IF_AVAILABLE_BY_DEFAULT = (f"{EXEC_GROUP}/v1beta1", f"{EXEC_GROUP}/v1alpha1")
 
-
 _MAX_PROBLEMS = 100
 _IS_IT_ONE = "Is this the file you meant? A kubeconfig begins with: apiVersion: v1, kind: Config"
 

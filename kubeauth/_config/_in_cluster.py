@@ -67,7 +67,10 @@ def load_in_cluster(surroundings: Surroundings, overrides: Overrides) -> ClientC
     try:
         server = server_url(cluster.server or f"https://{address}")
     except AddressError as error:
-        raise InClusterError(f"unable to load in-cluster configuration: invalid server: {error}") from None
+        raise InClusterError(
+            f"unable to load in-cluster configuration: invalid server: {error}. "
+            "It comes from KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT."
+        ) from None
     config = ClientConfig(
         server=server,
         namespace=overrides.namespace or in_cluster_namespace(surroundings),

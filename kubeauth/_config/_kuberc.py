@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 
 from kubeauth._config._files import absolute, read_file, reason
@@ -10,9 +11,15 @@ from kubeauth._documents import DocumentError, Json, read_document
 from kubeauth._exec._policy import ALLOWLIST, PluginPolicy, policy_problem
 from kubeauth.errors import KubeConfigError, Problem
 
+logger = logging.getLogger("kubeauth.config")
+
 _GROUP = "kubectl.config.k8s.io"
 _KIND = "Preference"
 _LIMIT = 2**20
+_MAX_DOCUMENTS = 100
+_KNOWN_FIELDS = frozenset(
+    ("apiVersion", "kind", "aliases", "defaults", "credentialPluginPolicy", "credentialPluginAllowlist")
+)
 _OFF_HINT = "Mend it, or set KUBERC=off to go without, or pass plugin_policy= to load_config."
 
 
@@ -58,6 +65,8 @@ def _read(path: str) -> PluginPolicy | Problem | None:
     # Documents are told apart before they are parsed, as kubectl does: one of a later version may
     # stand beside one that is understood.
     parts = [part for part in re.split(rb"(?m)^---[ \t]*(?:#.*)?\r?$", data) if part.strip()]
+    if len(parts) > _MAX_DOCUMENTS:
+        return Problem(f"kuberc: more than {_MAX_DOCUMENTS} documents in {path}", path, hint=_OFF_HINT)
     for part in parts:
         try:
             document = read_document(part.lstrip(), limit=_LIMIT, whole=True)
@@ -80,6 +89,9 @@ def _read(path: str) -> PluginPolicy | Problem | None:
 
 
 def _policy(document: dict[str, Json], path: str) -> PluginPolicy | Problem:
+    if unknown := sorted(set(document) - _KNOWN_FIELDS):
+        # A policy under a misspelled name is no policy: kubectl warns of it too (P12).
+        logger.warning("kuberc: ignoring unknown fields in %s: %.200s", path, repr(unknown)[1:-1])
     kind = document.get("credentialPluginPolicy")
     entries = document.get("credentialPluginAllowlist")
     if kind is not None and not isinstance(kind, str):

@@ -83,10 +83,11 @@ def build_config(
     return loader.explicit(kubeconfig) if kubeconfig else loader.files(())
 
 
-def load_recipe(recipe: Recipe) -> ClientConfig:
+def load_recipe(recipe: Recipe, *, surroundings: Surroundings | None = None) -> ClientConfig:
     """The config that another process made by this recipe, from the files of this one."""
+    surroundings = surroundings or Surroundings()
     if recipe.in_cluster:
-        return load_in_cluster(Surroundings(), Overrides(namespace=recipe.namespace))
+        return load_in_cluster(surroundings, Overrides(namespace=recipe.namespace))
     if not any(os.path.exists(path) for path in recipe.paths):
         raise KubeConfigError(
             "a ClientConfig is sent to another process as a recipe, not with its secrets, and none of its "
@@ -99,6 +100,7 @@ def load_recipe(recipe: Recipe) -> ClientConfig:
         ),
         policy=recipe.plugin_policy,
         options=recipe.exec_options,
+        surroundings=surroundings,
         # Whatever became of the files, a recipe for one cluster must not turn into the pod's own.
         may_be_in_cluster=False,
     )
@@ -194,7 +196,11 @@ class Loader:
         defaults = self.overrides.cluster_defaults
         if not defaults.server:
             return False
-        bare = replace(self, overrides=Overrides(cluster_defaults=defaults))._resolve(Kubeconfig(), paths=())
+        try:
+            loader = replace(self, overrides=Overrides(cluster_defaults=defaults))
+            bare = loader._resolve(Kubeconfig(), paths=())
+        except KubeConfigError:
+            return False
         # The namespace and the context's name are no part of client-go's rest.Config.
         return not isinstance(bare, _Empty) and bare == replace(
             config, namespace=bare.namespace, context=bare.context
@@ -292,7 +298,7 @@ def _initial_token(name: str, user: User) -> Secret[str] | Problem | None:
         return read_raw_token(user.token_file)
     except TokenFileError as error:
         hint = "Check the path, and that whatever writes the token has run."
-        return Problem(f"{error} (for {name})", user.origin or None, f'users["{name}"].user.tokenFile', hint)
+        return Problem(str(error), user.origin or None, f'users["{name}"].user.tokenFile', hint)
 
 
 def _why_empty(selected: Selection, config: Kubeconfig, paths: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ class Cluster:
     server: str = field(default="", repr=False)
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
-    certificate_authority: str = ""
+    certificate_authority: str = field(default="", repr=False)
     certificate_authority_data: bytes = field(default=b"", repr=False)
     proxy_url: str = field(default="", repr=False)
     disable_compression: bool = False
@@ -46,12 +46,13 @@ class ExecStanza:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    client_certificate: str = ""
+    # Paths are not printed either: sometimes the key itself is put where its path belongs.
+    client_certificate: str = field(default="", repr=False)
     client_certificate_data: bytes = field(default=b"", repr=False)
-    client_key: str = ""
+    client_key: str = field(default="", repr=False)
     client_key_data: Secret[bytes] = field(default_factory=lambda: Secret(b""))
     token: Secret[str] = field(default_factory=lambda: Secret(""))
-    token_file: str = ""
+    token_file: str = field(default="", repr=False)
     impersonate: str = ""
     impersonate_uid: str = ""
     impersonate_groups: tuple[str, ...] = ()

@@ -53,8 +53,7 @@ def without_password(url: str) -> str:
 
 def has_password(url: str) -> bool:
     """Whether printing `url` as it is would show somebody's credentials."""
-    parts = _split(url)
-    return parts is not None and "@" in parts.netloc
+    return without_password(url) != url
 
 
 # What Go's url.Parse refuses and urlsplit takes, or silently removes.
@@ -70,8 +69,12 @@ def _has_host(parts: SplitResult) -> bool:
     return bool(host) and not _NOT_IN_A_HOST.search(parts.netloc)
 
 
+# urlsplit normalises a host, which can take a time that grows as the square of its length.
+_MAX_LENGTH = 8192
+
+
 def _split(url: str) -> SplitResult | None:
-    if _NOT_IN_A_URL.search(url):
+    if len(url) > _MAX_LENGTH or _NOT_IN_A_URL.search(url):
         return None
     try:
         return urlsplit(url)

@@ -10,17 +10,17 @@ from kubeauth.errors import TokenFileError
 
 def read_raw_token(path: str) -> Secret[str]:
     """All that is in the file, which must be more than white space. TokenFileError if it is not."""
-    shown = shown_path(path)
+    token: Secret[str] | None = None
+    # Raised behind the except clauses: the errors hold the path, which may be the token itself, and bytes.
     try:
         token = Secret(read_file(path).decode())
+        why = f"read empty token from file {shown_path(path)}"
     except OSError as error:
-        raise TokenFileError(f"cannot read the token file {shown}: {reason(error)}", path=shown) from error
+        why = f"cannot read the token file {shown_path(path)}: {reason(error)}"
     except UnicodeDecodeError:
-        token = None  # not raised from here: that error holds the bytes
-    if token is None:
-        raise TokenFileError(f"cannot read the token file {shown}: it is not text", path=shown)
-    if not token.reveal().strip():
-        raise TokenFileError(f"read empty token from file {shown}", path=shown)
+        why = f"cannot read the token file {shown_path(path)}: it is not text"
+    if token is None or not token.reveal().strip():
+        raise TokenFileError(why, path=shown_path(path))
     return token
 
 

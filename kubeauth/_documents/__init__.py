@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from kubeauth._documents._json import plain, read_json
-from kubeauth._documents._limits import TOO_DEEP, TOO_MANY_VALUES, DocumentError
+from kubeauth._documents._limits import TOO_DEEP, DocumentError
 from kubeauth._documents._yaml import read_yaml
 
 __all__ = ["DocumentError", "Json", "plain", "read_document", "read_json", "read_yaml"]
@@ -31,7 +31,8 @@ def read_document(data: bytes, *, limit: int, whole: bool = False) -> Json:
         try:
             return read_json(data)
         except DocumentError as error:
-            if error.reason in (TOO_DEEP, TOO_MANY_VALUES):
+            if error.reason == TOO_DEEP:
                 raise
-            # A YAML flow mapping starts like JSON; the YAML parser also says best what is wrong.
+            # A YAML flow mapping starts like JSON. The YAML parser also says best what is wrong, and
+            # counts values where JSON's are only estimated: commas may stand in a string.
     return read_yaml(data, whole=whole)

@@ -9,7 +9,10 @@ _SPACES = frozenset("\t\n\v\f\r")
 
 def clean_hint(text: str) -> str:
     """`text` with every character that could steer a terminal written as U+XXXX (X29)."""
-    return "".join(
-        char if char in _SPACES or unicodedata.category(char)[0] in "LMNPSZ" else f"U+{ord(char):04X}"
-        for char in text
-    )
+    # Each different character is looked at once: the hint may be long.
+    unsafe = {
+        ord(char): f"U+{ord(char):04X}"
+        for char in set(text)
+        if char not in _SPACES and unicodedata.category(char)[0] not in "LMNPSZ"
+    }
+    return text.translate(unsafe) if unsafe else text

@@ -32,7 +32,10 @@ def ssl_context(config: ClientConfig) -> ssl.SSLContext:
     has_ca = bool(config.ca_data or config.ca_file)
     if config.insecure_skip_tls_verify:
         if has_ca:
-            raise TLSError("specifying a root certificates file with the insecure flag is not allowed")
+            raise TLSError(
+                "specifying a root certificates file with the insecure flag is not allowed. "
+                "Remove one of the two."
+            )
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     elif has_ca:
@@ -49,7 +52,7 @@ def _trust(context: ssl.SSLContext, config: ClientConfig) -> None:
         try:
             data = read_file(where)
         except OSError as error:
-            raise TLSError(f"cannot read the CA file {where}: {reason(error)}") from error
+            raise TLSError(f"cannot read the CA file {where}: {reason(error)}. Check the path.") from error
     if not data:
         # An empty file is an empty pool: nothing is trusted until it is filled.
         return

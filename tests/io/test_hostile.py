@@ -63,6 +63,16 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "a 30 MB scalar": (b'a: "' + b"s3ntinel" * 3_900_000, "not valid YAML"),
     "a million bad clusters": (b"clusters: [" + b"1," * 900_000 + b"]", "must be a mapping, not a number"),
     "a million equal clusters": (b'{"clusters": [' + b"{}," * 490_000 + b"{}]}", "duplicate name"),
+    "quotes and commas": (b'{"a":["' + b'\\"' * 1_000_000 + b"," * 1_000_001, "not valid YAML"),
+    "a long hint, a long name": (
+        b'{"clusters": [{"name": "c", "cluster": {"server": "https://h"}}], "users": [{"name": "u", "user": '
+        b'{"exec": {"command": "c", "apiVersion": "v", "interactiveMode": "", "installHint": "'
+        + b"\\n\\u001b"
+        * 2_000_000
+        + b'"}}}], "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],'
+        b'"current-context": "x"}',
+        "interactiveMode must be specified",
+    ),
     "%TAG directives": (b"".join(b"%%TAG !%x! x\n" % i for i in range(60_000)) + b"---\na: b", "%TAG"),
     "a list": (b"[1, 2]", "must be a mapping, not a list"),
     "a scalar": (b"s3ntinel", "must be a mapping, not a string"),

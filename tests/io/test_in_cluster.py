@@ -13,8 +13,9 @@ import trustme
 
 import kubeauth
 from kubeauth import ClientConfig, Secret
+from kubeauth._config._client_config import Recipe
 from kubeauth._config._in_cluster import load_in_cluster
-from kubeauth._config._load import Loader, build_config
+from kubeauth._config._load import Loader, build_config, load_recipe
 from kubeauth._config._model import Cluster, Overrides, User
 from kubeauth._config._surroundings import Surroundings
 from kubeauth.errors import ConfigError, InClusterError, KubeConfigError
@@ -230,16 +231,17 @@ DEFAULTS = Cluster(server="http://localhost:8080")
         pytest.param(document(), DEFAULTS, "https://h:6443", id="not checked when config is not equal to default"),
         pytest.param(document({"server": "http://localhost:8080"}), DEFAULTS, "https://10.0.0.1:443",
                      id="checked when the kubeconfig says the same as the default"),
-        pytest.param(document(), Cluster(proxy_url="bad"), "https://h:6443",
+        pytest.param(document({"server": "http://localhost:8080", "proxy-url": "http://good:1"}),
+                     Cluster(server="http://localhost:8080", proxy_url="bad"), "http://localhost:8080",
                      id="not checked when default config is invalid"),
+        pytest.param(document(), Cluster(disable_compression=True), "https://h:6443",
+                     id="not checked when standard default is invalid"),
     ],
 )  # fmt: skip
 def test_in_cluster_and_a_callers_default_t80_k66(
     pod: Pod, tmp_path: Path, content: Any, defaults: Cluster, server: str
 ) -> None:
     use(pod, tmp_path, content)
-    if "invalid" in server or not defaults.server:
-        pod.environ["KUBECONFIG"] = write(tmp_path / "config", document({"proxy-url": "http://good:1"}))
     assert pod.loader(cluster_defaults=defaults).default().server == server
 
 
@@ -256,25 +258,19 @@ def test_outside_a_pod_its_namespace_is_not_asked_for_k68(pod: Pod, tmp_path: Pa
     assert pod.loader().default().namespace == "default"
 
 
-def test_a_recipe_for_a_cluster_never_turns_into_the_pod_k66(
-    pod: Pod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write(tmp_path / "config", document())
-    sent = pickle.dumps(kubeauth.load_config(path))
-    write(tmp_path / "config", {})
-    monkeypatch.setattr("kubeauth._config._load.in_cluster_possible", lambda _: True)
+def test_a_recipe_for_a_cluster_never_turns_into_the_pod_k66(pod: Pod, tmp_path: Path) -> None:
+    path = write(tmp_path / "config", {})
     with pytest.raises(KubeConfigError, match='context "x" does not exist'):
-        pickle.loads(sent)
-    nameless = pickle.dumps(kubeauth.load_config(write(tmp_path / "config", {**document(), "contexts": [
-        {"name": "", "context": {"cluster": "c"}}], "current-context": ""})))  # fmt: skip
-    write(tmp_path / "config", {})
+        load_recipe(Recipe(paths=(path,), context="x"), surroundings=pod.surroundings)
     with pytest.raises(KubeConfigError, match="no configuration has been provided"):
-        pickle.loads(nameless)
+        load_recipe(Recipe(paths=(path,)), surroundings=pod.surroundings)
 
 
 def test_the_namespace_of_a_pods_recipe_is_kept(pod: Pod) -> None:
     config = load_in_cluster(pod.surroundings, Overrides(namespace="chosen"))
-    assert b"chosen" in pickle.dumps(config)
+    recipe = config._recipe
+    assert recipe is not None
+    assert load_recipe(recipe, surroundings=pod.surroundings) == config
 
 
 def test_an_overridden_pod_config_does_not_travel(pod: Pod, tmp_path: Path) -> None:

@@ -59,6 +59,10 @@ BREAKAGES: dict[str, dict[str, Any]] = {
         **document(CLUSTER, SECRETS),
         "extensions": [{"name": "e", "extension": SENTINEL.encode()}],
     },
+    "key as path": document(
+        user={"client-certificate-data": "YQ==", "client-key": f"-----BEGIN PRIVATE KEY-----\n{SENTINEL}\n"}
+    ),
+    "token as path": document(user={"tokenFile": f"-----BEGIN {SENTINEL}"}),
     "insecure": document({**CLUSTER, "insecure-skip-tls-verify": True}, SECRETS),
 }
 TEXTS = {

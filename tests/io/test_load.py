@@ -282,6 +282,14 @@ def test_the_kuberc_policy_is_obeyed_p11_p12(monkeypatch: pytest.MonkeyPatch, tm
         policy_of()
 
 
+def test_unknown_fields_of_kuberc_only_warn_p12(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(tmp_path / "home/.kube/kuberc", kuberc(credentialPluginPolcy="DenyAll", aliases=[]))
+    assert policy_of() == PluginPolicy.allow_all()
+    assert "ignoring unknown fields" in caplog.text
+    assert "'credentialPluginPolcy'" in caplog.text
+    assert "aliases" not in caplog.text
+
+
 def test_an_explicit_policy_wins_over_kuberc_p3(tmp_path: Path) -> None:
     write(tmp_path / "home/.kube/kuberc", "[broken")
     config = kubeauth.load_config(document(user=plugin()), plugin_policy=PluginPolicy.allow_all())
@@ -326,6 +334,7 @@ def test_the_first_usable_document_of_kuberc_counts_p12(
     "content",
     [
         '{"apiVersion": "kubectl.config.k8s.io/v1beta1", "kind": "Preference"}\n{"more": 1}',
+        "a\n---\n" * 100_000,
         "[broken", "hello", "[]", "a: b", {"apiVersion": "v1", "kind": "Config"}, "\x00",
         kuberc(credentialPluginPolicy=5), kuberc(credentialPluginPolicy="bogus"),
         kuberc(credentialPluginPolicy="bogus", credentialPluginAllowlist=[]),

@@ -152,6 +152,15 @@ def test_what_stands_around_the_certificates_is_ignored_k50() -> None:
     assert handshake(config(ca_data=bundle), Server(LEAF)) == "ok"
 
 
+def test_a_flood_of_pem_is_refused_soon_k50() -> None:
+    begin, end = b"-----BEGIN CERTIFICATE-----\n", b"-----END CERTIFICATE-----\n"
+    for flood in (begin * 500_000, end * 500_000, begin * 200_000 + end):
+        with pytest.raises(TLSError):
+            kubeauth.ssl_context(config(ca_data=flood))
+    nested = begin * 1000 + pem(ROOT) + end * 1000
+    assert handshake(config(ca_data=nested), Server(LEAF)) == "ok"
+
+
 def test_one_bad_certificate_does_not_spoil_the_bundle_k50() -> None:
     bad = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
     with_headers = pem(trustme.CA()).replace(b"CERTIFICATE-----\n", b"CERTIFICATE-----\nKey: value\n\n", 1)

@@ -100,6 +100,10 @@ def test_install_hints_cannot_steer_a_terminal_t77(hint: str, cleaned: str) -> N
     assert clean_hint(hint) == cleaned
 
 
+def test_a_long_hint_is_cleaned_character_by_character_only_once() -> None:
+    assert clean_hint("\x1ba\n" * 1_000_000) == "U+001Ba\n" * 1_000_000
+
+
 def test_options_are_checked() -> None:
     assert (ExecOptions().timeout, ExecOptions().refresh_ahead) == (60.0, True)
     assert ExecOptions(timeout=None).timeout is None

@@ -102,9 +102,9 @@ MANY: dict[str, Any] = {
     ],
 )
 def test_arguments_choose_over_the_file_k24_k33(
-    names: dict[str, str], server: str, token: str, namespace: str
+    names: dict[str, Any], server: str, token: str, namespace: str
 ) -> None:
-    config = kubeauth.load_config(MANY, **names)  # type: ignore[arg-type]
+    config = kubeauth.load_config(MANY, **names)
     assert config.token is not None
     assert (config.server, config.token.reveal(), config.namespace) == (server, token, namespace)
     assert config.context == names.get("context", "a")
@@ -118,9 +118,9 @@ def test_arguments_choose_over_the_file_k24_k33(
         ({"cluster": "z"}, 'cluster "z" does not exist'),
     ],
 )
-def test_a_name_that_was_asked_for_must_exist_k25(names: dict[str, str], message: str) -> None:
+def test_a_name_that_was_asked_for_must_exist_k25(names: dict[str, Any], message: str) -> None:
     with pytest.raises(KubeConfigError, match=message) as caught:
-        kubeauth.load_config(MANY, **names)  # type: ignore[arg-type]
+        kubeauth.load_config(MANY, **names)
     assert "There are: a, b." in str(caught.value)
 
 
@@ -268,7 +268,7 @@ def test_contexts_that_share_a_user_do_not_share_its_cluster_extension_k34() -> 
     assert doc["clusters"][0]["cluster"]["extensions"][0]["extension"] == {"audience": ["a"]}
 
 
-CERT = {"client_certificate_data": b"c", "client_key_data": Secret(b"k")}
+CERT: dict[str, Any] = {"client_certificate_data": b"c", "client_key_data": Secret(b"k")}
 CLUSTERS: list[tuple[str, Cluster, list[str]]] = [
     ("c", Cluster(server="s"), []),
     ("c", Cluster(tls_server_name="n"), ['no server found for cluster "c"']),
@@ -296,7 +296,7 @@ def test_a_ca_path_must_be_readable_k37() -> None:
 EXEC: dict[str, Any] = {"command": "c", "api_version": "v", "interactive_mode": "Never"}
 USERS: list[tuple[User, list[str]]] = [
     (User(), []),
-    (User(**CERT), []),  # type: ignore[arg-type]
+    (User(**CERT), []),
     (User(client_key_data=Secret(b"k")), []),
     (User(client_certificate="c", client_certificate_data=b"c", client_key="k"),
      ["client-cert-data and client-cert are both specified for u"]),
@@ -306,7 +306,7 @@ USERS: list[tuple[User, list[str]]] = [
     (User(token=Secret("t"), username="n"), ["found [token basicAuth], only one is allowed"]),
     (User(token=Secret("t"), password=Secret("p")), ["found [token basicAuth], only one is allowed"]),
     (User(token_file="f", username="n"), []),
-    (User(token=Secret("t"), exec=ExecStanza(**EXEC), **CERT), []),  # type: ignore[arg-type]
+    (User(token=Secret("t"), exec=ExecStanza(**EXEC), **CERT), []),
     (User(exec=ExecStanza(**EXEC), auth_provider=AuthProvider()), ["authProvider cannot be provided in combination"]),
     (User(exec=ExecStanza()), ["command must be specified for u", "apiVersion must be specified for u",
                                "interactiveMode must be specified for u"]),

@@ -34,7 +34,7 @@ def test_a_schemeless_server_means_https_k47(server: str, url: str) -> None:
     "server",
     ["ftp://h", "https://", "h/path", "https://h:port", "https://h:99999", "https://h\n", "https://a b", "://h",
      "https://[::1", "unix:///var/run/x", "https:///path", "https://h\\x", 'https://a"b', "https://h<x>",
-     "https://h/%zz", "https:h"],
+     "https://h/%zz", "https:h", "https://a" + "\u0301\u0316" * 500_000],
 )  # fmt: skip
 def test_addresses_that_cannot_work_are_refused(server: str) -> None:
     with pytest.raises(AddressError) as caught:
@@ -69,3 +69,4 @@ def test_passwords_are_cut_out_for_printing() -> None:
     assert without_password("http://u:s3ntinel @proxy") == "<unprintable>"
     assert has_password("http://u@p")
     assert not has_password("http://p/@x")
+    assert has_password("http://u:s3ntinel @proxy"), "what is not printed is not pickled"
