@@ -14,25 +14,39 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kubeauth import errors as errors
+    from kubeauth import httpx2 as httpx2
+    from kubeauth import testing as testing
+    from kubeauth._client import AsyncClient as AsyncClient
+    from kubeauth._client import Client as Client
     from kubeauth._config._client_config import ClientConfig as ClientConfig
     from kubeauth._config._impersonation import Impersonation as Impersonation
     from kubeauth._config._in_cluster import in_cluster_config as in_cluster_config
     from kubeauth._config._load import load_config as load_config
+    from kubeauth._credentials._status import Status as Status
     from kubeauth._exec._policy import PluginPolicy as PluginPolicy
     from kubeauth._exec._values import ExecConfig as ExecConfig
     from kubeauth._exec._values import ExecOptions as ExecOptions
     from kubeauth._secret import Secret as Secret
+    from kubeauth._transport._httpx import AsyncKubeTransport as AsyncKubeTransport
+    from kubeauth._transport._httpx import KubeAuth as KubeAuth
+    from kubeauth._transport._httpx import KubeTransport as KubeTransport
     from kubeauth._transport._tls import ssl_context as ssl_context
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncClient",
+    "AsyncKubeTransport",
+    "Client",
     "ClientConfig",
     "ExecConfig",
     "ExecOptions",
     "Impersonation",
+    "KubeAuth",
+    "KubeTransport",
     "PluginPolicy",
     "Secret",
+    "Status",
     "__version__",
     "errors",
     "in_cluster_config",
@@ -41,16 +55,24 @@ __all__ = [
 ]
 
 _HOME_OF = {
+    "AsyncClient": "kubeauth._client",
+    "AsyncKubeTransport": "kubeauth._transport._httpx",
+    "Client": "kubeauth._client",
     "ClientConfig": "kubeauth._config._client_config",
     "ExecConfig": "kubeauth._exec._values",
     "ExecOptions": "kubeauth._exec._values",
     "Impersonation": "kubeauth._config._impersonation",
+    "KubeAuth": "kubeauth._transport._httpx",
+    "KubeTransport": "kubeauth._transport._httpx",
     "PluginPolicy": "kubeauth._exec._policy",
     "Secret": "kubeauth._secret",
+    "Status": "kubeauth._credentials._status",
     "in_cluster_config": "kubeauth._config._in_cluster",
     "load_config": "kubeauth._config._load",
     "ssl_context": "kubeauth._transport._tls",
 }
+# httpx2 is not in __all__: it needs a package that may not be there. testing is not for programs.
+_MODULES = ("errors", "httpx2", "testing")
 
 
 def __getattr__(name: str) -> object:
@@ -58,8 +80,8 @@ def __getattr__(name: str) -> object:
 
     if name in _HOME_OF:
         value = getattr(import_module(_HOME_OF[name]), name)
-    elif name == "errors":
-        value = import_module("kubeauth.errors")
+    elif name in _MODULES:
+        value = import_module(f"kubeauth.{name}")
     else:
         raise AttributeError(f"module 'kubeauth' has no attribute {name!r}")
     globals()[name] = value  # the next look-up does not come here

@@ -15,6 +15,7 @@
     │   │   └── PluginOutputError .reason
     │   └── TokenFileError        .path
     ├── TLSError
+    │   ├── ServerCertificateError .verify_code
     │   └── ClientCertificateError
     ├── RegistryError
     │   ├── ProviderError         .provider
@@ -53,6 +54,7 @@ __all__ = [
     "Problem",
     "ProviderError",
     "RegistryError",
+    "ServerCertificateError",
     "TLSError",
     "TokenFileError",
 ]
@@ -257,8 +259,19 @@ class TLSError(KubeAuthError):
     """Trust or identity for TLS cannot be set up."""
 
 
+class ServerCertificateError(TLSError):
+    """The API server's certificate is not accepted. From a client it is an `httpx.ConnectError` as well."""
+
+    def __init__(self, message: str, *, verify_code: int = 0) -> None:
+        super().__init__(message)
+        self.verify_code = verify_code
+
+
 class ClientCertificateError(TLSError):
-    """A client certificate or its key cannot be used."""
+    """A client certificate or its key cannot be used, or was refused by the server.
+
+    If a server refused it, this is an `httpx.ReadError` as well.
+    """
 
 
 class RegistryError(KubeAuthError):

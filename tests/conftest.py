@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from kubeauth.testing import APIServer, Authority, FakeClock
+from tests.faces import FACES, Face
 
 # No test asserts a time, so neither does hypothesis: the machine may be busy.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -33,3 +37,29 @@ def nobody() -> int:
     if os.geteuid() != 0:
         return os.geteuid()
     return 65534
+
+
+@pytest.fixture(params=FACES, ids=str)
+def face(request: pytest.FixtureRequest) -> Face:
+    """Each library in each colour: a test that takes this one runs six times."""
+    found: Face = request.param
+    return found
+
+
+@pytest.fixture(scope="session")
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture
+def server(authority: Authority) -> Iterator[APIServer]:
+    """Knows alice by her token, bob by his password, and whoever has a certificate."""
+    with APIServer(
+        authority=authority, tokens={"alices-token": "alice"}, passwords={"bob": "pass:word"}
+    ) as it:
+        yield it
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()

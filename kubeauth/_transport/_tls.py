@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import ssl
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._files import read_file, reason
 from kubeauth._config._pem import certificates
+from kubeauth._config._validate import shown_path
+from kubeauth._credentials._credential import Identity
+from kubeauth._credentials._keypair import load_identity
 from kubeauth.errors import TLSError
 
 
@@ -19,45 +23,90 @@ def ssl_context(config: ClientConfig) -> ssl.SSLContext:
     It carries `tls_server_name` too, and never a client key. Raises TLSError for a CA that cannot be
     read or holds no certificate.
     """
+    return cluster_context(config, read_trust(config))
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The CA certificates a cluster is trusted by; None for the system's. Empty: nobody is."""
+
+    ca: bytes | None
+
+
+def read_trust(config: ClientConfig) -> Trust:
+    """The CA as it is now. TLSError if its file cannot be read, or if it must not be given at all."""
+    if not (config.ca_data or config.ca_file):
+        return Trust(None)
+    if config.insecure_skip_tls_verify:
+        raise TLSError(
+            "specifying a root certificates file with the insecure flag is not allowed. "
+            "Remove one of the two."
+        )
+    if config.ca_data:
+        return Trust(config.ca_data)
+    where = shown_path(config.ca_file or "")
+    try:
+        return Trust(read_file(config.ca_file or ""))
+    except OSError as error:
+        raise TLSError(f"cannot read the CA file {where}: {reason(error)}. Check the path.") from error
+
+
+def cluster_context(config: ClientConfig, trust: Trust, identity: Identity | None = None) -> ssl.SSLContext:
+    """What connections to the cluster are made with: trust, server name, and who we are."""
     name = config.tls_server_name
     context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT) if name else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if isinstance(context, _NamedContext):
         context.server_name = name
+    _set_up(context, config, trust)
+    if identity is not None:
+        load_identity(context, identity)
+    return context
+
+
+def proxy_context(config: ClientConfig, trust: Trust) -> ssl.SSLContext:
+    """For TLS to a proxy: the system's trust and the cluster's, and never the client certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _set_up(context, config, trust)
+    if trust.ca is not None:
+        _trust_the_system(context)
+    return context
+
+
+def public_context() -> ssl.SSLContext:
+    """For any origin but the cluster's: the system's trust, and nothing of the kubeconfig."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _trust_the_system(context)
+    return context
+
+
+def _set_up(context: ssl.SSLContext, config: ClientConfig, trust: Trust) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # Go takes any certificate in the bundle as an anchor, an intermediate or a leaf too, and does not
     # ask for the extensions that OpenSSL's strict mode wants. A bare context is not strict today, but
     # ssl.create_default_context is since Python 3.13: this stays as it is whatever becomes of that.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    has_ca = bool(config.ca_data or config.ca_file)
     if config.insecure_skip_tls_verify:
-        if has_ca:
-            raise TLSError(
-                "specifying a root certificates file with the insecure flag is not allowed. "
-                "Remove one of the two."
-            )
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    elif has_ca:
-        _trust(context, config)
-    else:
+    elif trust.ca is None:
         _trust_the_system(context)
-    return context
+    elif trust.ca:  # an empty file is an empty pool: nothing is trusted until it is filled
+        load_ca(context, trust, ca_place(config))
 
 
-def _trust(context: ssl.SSLContext, config: ClientConfig) -> None:
-    where = "the kubeconfig's certificate-authority-data" if config.ca_data else config.ca_file or ""
-    data = config.ca_data
-    if not data:
-        try:
-            data = read_file(where)
-        except OSError as error:
-            raise TLSError(f"cannot read the CA file {where}: {reason(error)}. Check the path.") from error
-    if not data:
-        # An empty file is an empty pool: nothing is trusted until it is filled.
-        return
+def ca_place(config: ClientConfig) -> str:
+    """Where the CA is, for an error."""
+    if config.ca_data:
+        return "the kubeconfig's certificate-authority-data"
+    return shown_path(config.ca_file or "")
+
+
+def load_ca(context: ssl.SSLContext, trust: Trust, where: str) -> None:
+    """Trusts each certificate of the CA. TLSError if there is none."""
     loaded = 0
-    for block in certificates(data):
+    for block in certificates(trust.ca or b""):
         # As Go: a block that cannot be parsed does not spoil the others.
         with suppress(ssl.SSLError):
             context.load_verify_locations(cadata=block)

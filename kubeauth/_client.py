@@ -1,0 +1,159 @@
+"""Client and AsyncClient for httpx: wiring only. `kubeauth.httpx2` has the same; a test compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import httpx
+
+from kubeauth._config._client_config import ClientConfig
+from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
+from kubeauth._credentials._status import Status
+from kubeauth._transport._client_options import config_of, refuse, user_agent
+from kubeauth._transport._httpx import (
+    LIMITS,
+    AsyncFactory,
+    AsyncKubeTransport,
+    KubeAuth,
+    KubeTransport,
+    SyncFactory,
+)
+from kubeauth._transport._tls import ssl_context
+
+if TYPE_CHECKING:
+    from httpx._types import AuthTypes, CookieTypes, HeaderTypes, QueryParamTypes, TimeoutTypes
+
+__all__ = ["AsyncClient", "AsyncKubeTransport", "Client", "KubeAuth", "KubeTransport", "ssl_context"]
+
+# A quiet watch must live: only connecting has a limit.
+TIMEOUT = httpx.Timeout(None, connect=30.0)
+USER_AGENT = user_agent(f"python-httpx/{httpx.__version__}")
+
+
+class _Options(TypedDict, total=False):
+    """What is passed on to httpx as it is."""
+
+    auth: AuthTypes | None
+    params: QueryParamTypes | None
+    headers: HeaderTypes | None
+    cookies: CookieTypes | None
+    follow_redirects: bool
+    max_redirects: int
+    event_hooks: Mapping[str, list[Callable[..., Any]]] | None
+    default_encoding: str | Callable[[bytes], str]
+
+
+class ClientOptions(_Options, total=False):
+    mounts: Mapping[str, httpx.BaseTransport | None] | None
+
+
+class AsyncClientOptions(_Options, total=False):
+    mounts: Mapping[str, httpx.AsyncBaseTransport | None] | None
+
+
+class Client(httpx.Client):
+    """An httpx.Client for a Kubernetes cluster: `Client().get("/api/v1/namespaces")`.
+
+    Without a config it loads the one kubectl would use, or that of a `context` by name. Paths are relative
+    to the config's server. Trust, credentials and proxy are those of the config; see KubeTransport for what
+    happens to them, and for `inner` and `drain_timeout`. Only connecting has a timeout, so that a quiet
+    watch lives. Everything else is as httpx has it.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig | None = None,
+        *,
+        context: str | None = None,
+        base_url: httpx.URL | str | None = None,
+        timeout: TimeoutTypes = TIMEOUT,
+        inner: SyncFactory | None = None,
+        http1: bool = True,
+        http2: bool = False,
+        limits: httpx.Limits = LIMITS,
+        trust_env: bool = True,
+        drain_timeout: float | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        refuse(options)
+        config = config_of(config, context)
+        self._kube = KubeTransport(
+            config,
+            inner=inner,
+            http1=http1,
+            http2=http2,
+            limits=limits,
+            trust_env=trust_env,
+            drain_timeout=drain_timeout,
+            clock=clock,
+        )
+        base_url = _base_url(config) if base_url is None else base_url
+        super().__init__(
+            transport=self._kube, base_url=base_url, timeout=timeout, trust_env=trust_env, **options
+        )
+        _set_headers(self.headers, options.get("headers"), config)
+
+    def status(self) -> Status:
+        """Where the credential comes from, what it is, when it ends, and what went wrong last."""
+        return self._kube.status()
+
+
+class AsyncClient(httpx.AsyncClient):
+    """As Client, for asyncio and trio: `await client.get("/api/v1/namespaces")`.
+
+    Belongs to the event loop it is first used in, and does not work in a child after a fork.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig | None = None,
+        *,
+        context: str | None = None,
+        base_url: httpx.URL | str | None = None,
+        timeout: TimeoutTypes = TIMEOUT,
+        inner: AsyncFactory | None = None,
+        http1: bool = True,
+        http2: bool = False,
+        limits: httpx.Limits = LIMITS,
+        trust_env: bool = True,
+        drain_timeout: float | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        **options: Unpack[AsyncClientOptions],
+    ) -> None:
+        refuse(options)
+        config = config_of(config, context)
+        self._kube = AsyncKubeTransport(
+            config,
+            inner=inner,
+            http1=http1,
+            http2=http2,
+            limits=limits,
+            trust_env=trust_env,
+            drain_timeout=drain_timeout,
+            clock=clock,
+        )
+        base_url = _base_url(config) if base_url is None else base_url
+        super().__init__(
+            transport=self._kube, base_url=base_url, timeout=timeout, trust_env=trust_env, **options
+        )
+        _set_headers(self.headers, options.get("headers"), config)
+
+    def status(self) -> Status:
+        """Where the credential comes from, what it is, when it ends, and what went wrong last."""
+        return self._kube.status()
+
+
+def _base_url(config: ClientConfig) -> httpx.URL:
+    # A password in the address is sent as a header: here it would be in every line that httpx logs.
+    return httpx.URL(config.server).copy_with(userinfo=b"")
+
+
+def _set_headers(headers: httpx.Headers, given: HeaderTypes | None, config: ClientConfig) -> None:
+    """Our defaults in the place of httpx's, where the caller gave none."""
+    given = httpx.Headers(given)
+    if "User-Agent" not in given:
+        headers["User-Agent"] = USER_AGENT
+    if config.disable_compression and "Accept-Encoding" not in given:
+        del headers["Accept-Encoding"]

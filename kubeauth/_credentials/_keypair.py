@@ -1,0 +1,138 @@
+"""A client certificate and its key into an SSLContext, through memory (K55).
+
+`load_cert_chain` takes paths only. The key must not lie in a named file, where a crash leaves it, so the
+paths are those of descriptors: anonymous memory on Linux, pipes elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Callable
+
+from kubeauth._credentials._credential import Identity
+from kubeauth.errors import ClientCertificateError
+
+# A pipe is written before it is read, so all must fit its buffer: 16 KiB is the least of any system.
+PIPE_ROOM = 16 * 1024
+
+
+def load_identity(context: ssl.SSLContext, identity: Identity, *, where: str = "") -> None:
+    """Gives `context` the certificate to show. ClientCertificateError if the two halves do not work together.
+
+    `where` says in the error which pair it was.
+    """
+    why = _problem(context, identity)
+    if why:
+        raise ClientCertificateError(f"the client certificate{where and f' ({where})'} cannot be used: {why}")
+
+
+def check_identity(identity: Identity, *, where: str = "") -> None:
+    """ClientCertificateError if certificate and key cannot be parsed, or do not belong together."""
+    load_identity(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), identity, where=where)
+
+
+def _problem(context: ssl.SSLContext, identity: Identity) -> str | None:
+    """What is wrong with it, as a value: no frame that holds the key is part of a traceback."""
+    if b"-----BEGIN CERTIFICATE-----" not in identity.certificate:
+        return "there is no certificate in it. It must be PEM, starting with -----BEGIN CERTIFICATE-----"
+    if b"PRIVATE KEY-----" not in identity.key.reveal():
+        return "there is no private key beside it. It must be PEM, as -----BEGIN PRIVATE KEY-----"
+    last = "no way is left"
+    try:
+        for way in _ways(identity):
+            try:
+                way(context, identity)
+            except OSError as error:
+                if isinstance(error, ssl.SSLError):
+                    return _in_words(error)
+                # No memfd, no /proc, no /dev/fd: the next way needs less.
+                last = error.strerror or str(error)
+            else:
+                return None
+    except _EncryptedKey:
+        return "its key is encrypted. Decrypt it, as kubectl too would ask you to"
+    return f"it cannot be handed to OpenSSL: {last}"
+
+
+def _in_words(error: ssl.SSLError) -> str:
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "the private key does not match the certificate. Were both replaced?"
+    return f"it cannot be parsed ({error.reason or 'no reason given'}). Is it complete?"
+
+
+Way = Callable[[ssl.SSLContext, Identity], None]
+
+
+def _ways(identity: Identity) -> list[Way]:
+    ways: list[Way] = []
+    if hasattr(os, "memfd_create"):
+        ways.append(through_memfd)
+    if os.name == "posix":
+        if max(len(identity.certificate), len(identity.key.reveal())) <= PIPE_ROOM:
+            ways.append(through_pipes)
+        ways.append(through_nameless_file)
+    return [*ways, through_short_lived_file]
+
+
+def through_memfd(context: ssl.SSLContext, identity: Identity) -> None:
+    """Linux: memory with a descriptor. It never was a file."""
+    descriptor = os.memfd_create("kubeauth", os.MFD_CLOEXEC)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(_both(identity))
+        _load(context, f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+
+
+def through_pipes(context: ssl.SSLContext, identity: Identity) -> None:
+    """POSIX: two pipes, because each half is read once, from its start."""
+    descriptors: list[int] = []
+    try:
+        for data in (identity.certificate, identity.key.reveal()):
+            reader, writer = os.pipe()
+            descriptors.append(reader)
+            with open(writer, "wb") as pipe:
+                pipe.write(data)
+        _load(context, *(f"/dev/fd/{reader}" for reader in descriptors))
+    finally:
+        for reader in descriptors:
+            os.close(reader)
+
+
+def through_nameless_file(context: ssl.SSLContext, identity: Identity) -> None:
+    """POSIX: a file that has lost its name before anything is written to it."""
+    with tempfile.TemporaryFile(buffering=0) as file:
+        file.write(_both(identity))
+        file.seek(0)
+        _load(context, f"/dev/fd/{file.fileno()}")
+
+
+def through_short_lived_file(context: ssl.SSLContext, identity: Identity) -> None:
+    """Anywhere: a file that only its owner can read, gone a moment later."""
+    descriptor, path = tempfile.mkstemp(prefix="kubeauth-")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(_both(identity))
+        _load(context, path)
+    finally:
+        os.unlink(path)
+
+
+def _both(identity: Identity) -> bytes:
+    return identity.certificate + b"\n" + identity.key.reveal() + b"\n"
+
+
+class _EncryptedKey(Exception):
+    pass
+
+
+def _no_password() -> str:
+    # Without a callback OpenSSL would ask for the password on the terminal.
+    raise _EncryptedKey
+
+
+def _load(context: ssl.SSLContext, certificate: str, key: str | None = None) -> None:
+    context.load_cert_chain(certificate, key, password=_no_password)

@@ -1,0 +1,221 @@
+"""The faces for httpx. `_httpx2` is this for httpx2; a test compares them."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from kubeauth import errors
+from kubeauth._config._client_config import ClientConfig
+from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
+from kubeauth._credentials._credential import Credential
+from kubeauth._transport._async import AsyncLeasedStream, AsyncTransport
+from kubeauth._transport._auth import AuthFlow
+from kubeauth._transport._leases import Pool
+from kubeauth._transport._needs import need_http2, need_proxy
+from kubeauth._transport._sign import SIGNED_BY_AUTH, Signer
+from kubeauth._transport._sync import LeasedStream, SyncTransport
+from kubeauth._transport._words import refused_client, refused_server
+
+SyncFactory = Callable[[ssl.SSLContext, httpx.Proxy | None], httpx.BaseTransport]
+AsyncFactory = Callable[[ssl.SSLContext, httpx.Proxy | None], httpx.AsyncBaseTransport]
+
+# As client-go: no limit on connections, and idle ones kept for a minute and a half.
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=90.0)
+
+
+class _LeasedStream(LeasedStream, httpx.SyncByteStream):
+    pass
+
+
+class _AsyncLeasedStream(AsyncLeasedStream, httpx.AsyncByteStream):
+    pass
+
+
+class ServerCertificateError(errors.ServerCertificateError, httpx.ConnectError):
+    """Both, so that a handler for either catches it."""
+
+
+class ClientCertificateError(errors.ClientCertificateError, httpx.ReadError):
+    """Both, so that a handler for either catches it."""
+
+
+class KubeTransport(SyncTransport[httpx.Request, httpx.Response], httpx.BaseTransport):
+    """Everything a client needs to talk to the cluster of `config`, for an httpx.Client of your own.
+
+        httpx.Client(transport=kubeauth.KubeTransport(config), base_url=config.server)
+
+    Trust, client certificate, token, impersonation and proxy are those of the config, and go to its server
+    alone: any other origin is reached with the system's trust and without credentials. Files are read
+    again while it runs. `inner` makes the transport below, from an SSL context and a proxy; requests still
+    open on an old certificate are never cut, unless `drain_timeout` gives them a number of seconds.
+
+    Raises ConfigError, TLSError or CredentialError for what is wrong with the config. May be shared between
+    threads, and used in a child process after a fork.
+    """
+
+    _byte_stream = httpx.ByteStream
+
+    def __init__(
+        self,
+        config: ClientConfig | None = None,
+        *,
+        inner: SyncFactory | None = None,
+        http1: bool = True,
+        http2: bool = False,
+        limits: httpx.Limits = LIMITS,
+        trust_env: bool = True,
+        drain_timeout: float | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        def default(context: ssl.SSLContext, proxy: httpx.Proxy | None) -> httpx.BaseTransport:
+            return httpx.HTTPTransport(context, http1=http1, http2=http2, limits=limits, proxy=proxy)
+
+        factory = inner or default
+
+        def make(
+            context: ssl.SSLContext, proxy: str | None, to_proxy: ssl.SSLContext | None
+        ) -> httpx.BaseTransport:
+            return factory(context, _proxy(proxy, to_proxy))
+
+        need_http2(http2)
+        super().__init__(
+            config, make, httpx.URL, trust_env=trust_env, drain_timeout=drain_timeout, clock=clock
+        )
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return self._send(request)
+
+    def close(self) -> None:
+        self._close()
+
+    def _new_lease(self) -> LeasedStream:
+        return _LeasedStream()
+
+    def _signed(self, request: httpx.Request, credential: Credential) -> httpx.Request:
+        return _signed(self._signer, request, credential)
+
+    def _is_dead(self, error: BaseException) -> bool:
+        return _is_dead(error)
+
+    def _explained(
+        self, failure: ssl.SSLError, pool: Pool[Any] | None, elsewhere: httpx.Request | None
+    ) -> Exception | None:
+        server, proxy = self._where(elsewhere)
+        return _explained(failure, server, proxy, pool)
+
+
+class AsyncKubeTransport(AsyncTransport[httpx.Request, httpx.Response], httpx.AsyncBaseTransport):
+    """As KubeTransport, for an httpx.AsyncClient of your own, on asyncio or trio.
+
+        httpx.AsyncClient(transport=kubeauth.AsyncKubeTransport(config), base_url=config.server)
+
+    Belongs to the event loop it is first used in, and does not work in a child after a fork.
+    """
+
+    _byte_stream = httpx.ByteStream
+
+    def __init__(
+        self,
+        config: ClientConfig | None = None,
+        *,
+        inner: AsyncFactory | None = None,
+        http1: bool = True,
+        http2: bool = False,
+        limits: httpx.Limits = LIMITS,
+        trust_env: bool = True,
+        drain_timeout: float | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        def default(context: ssl.SSLContext, proxy: httpx.Proxy | None) -> httpx.AsyncBaseTransport:
+            return httpx.AsyncHTTPTransport(context, http1=http1, http2=http2, limits=limits, proxy=proxy)
+
+        factory = inner or default
+
+        def make(
+            context: ssl.SSLContext, proxy: str | None, to_proxy: ssl.SSLContext | None
+        ) -> httpx.AsyncBaseTransport:
+            return factory(context, _proxy(proxy, to_proxy))
+
+        need_http2(http2)
+        super().__init__(
+            config, make, httpx.URL, trust_env=trust_env, drain_timeout=drain_timeout, clock=clock
+        )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return await self._send(request)
+
+    async def aclose(self) -> None:
+        await self._close()
+
+    def _new_lease(self) -> AsyncLeasedStream:
+        return _AsyncLeasedStream()
+
+    def _signed(self, request: httpx.Request, credential: Credential) -> httpx.Request:
+        return _signed(self._signer, request, credential)
+
+    def _is_dead(self, error: BaseException) -> bool:
+        return _is_dead(error)
+
+    def _explained(
+        self, failure: ssl.SSLError, pool: Pool[Any] | None, elsewhere: httpx.Request | None
+    ) -> Exception | None:
+        server, proxy = self._where(elsewhere)
+        return _explained(failure, server, proxy, pool)
+
+
+class KubeAuth(AuthFlow[httpx.Request, httpx.Response], httpx.Auth):
+    """The token or password of `config`, for an httpx client that is set up in every other respect.
+
+        httpx.Client(auth=KubeAuth(config), verify=ssl_context(config), base_url=config.server)
+
+    Signs requests to the config's server and no others. Raises ConfigError, naming KubeTransport, for what
+    a header alone cannot do: a client certificate, impersonation. Errors of kubeauth pass through httpx
+    unchanged.
+    """
+
+    def __init__(self, config: ClientConfig | None = None, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        super().__init__(config, httpx.URL, clock=clock)
+
+    def _signed(self, request: httpx.Request, credential: Credential) -> httpx.Request:
+        extensions = {**request.extensions, SIGNED_BY_AUTH: True}
+        headers = self._signer.headers(request.headers, credential) or request.headers
+        return httpx.Request(
+            request.method, request.url, headers=headers, stream=request.stream, extensions=extensions
+        )
+
+
+def _signed(signer: Signer, request: httpx.Request, credential: Credential) -> httpx.Request:
+    headers = signer.headers(request.headers, credential)
+    if headers is None:
+        return request
+    return httpx.Request(
+        request.method, request.url, headers=headers, stream=request.stream, extensions=request.extensions
+    )
+
+
+def _proxy(url: str | None, context: ssl.SSLContext | None) -> httpx.Proxy | None:
+    if url is None:
+        return None
+    need_proxy(url)
+    return httpx.Proxy(url, ssl_context=context)
+
+
+def _is_dead(error: BaseException) -> bool:
+    if isinstance(error, httpx.RemoteProtocolError):
+        # Not every breach of the protocol: an answer that makes no sense was an answer.
+        return "disconnected" in str(error) or "ConnectionTerminated" in str(error)
+    return isinstance(error, httpx.ReadError | httpx.WriteError)
+
+
+def _explained(
+    failure: ssl.SSLError, server: str, proxy: str | None, pool: Pool[Any] | None
+) -> Exception | None:
+    if isinstance(failure, ssl.SSLCertVerificationError):
+        message = refused_server(failure, server, proxy, ours=pool is not None)
+        return ServerCertificateError(message, verify_code=failure.verify_code)
+    refusal = refused_client(failure, server, shown=pool is not None and pool.identity is not None)
+    return ClientCertificateError(refusal) if refusal else None

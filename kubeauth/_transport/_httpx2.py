@@ -1,0 +1,221 @@
+"""The faces for httpx2. `_httpx` is this for httpx; a test compares them."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+
+from kubeauth import errors
+from kubeauth._config._client_config import ClientConfig
+from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
+from kubeauth._credentials._credential import Credential
+from kubeauth._transport._async import AsyncLeasedStream, AsyncTransport
+from kubeauth._transport._auth import AuthFlow
+from kubeauth._transport._leases import Pool
+from kubeauth._transport._needs import need_http2, need_proxy
+from kubeauth._transport._sign import SIGNED_BY_AUTH, Signer
+from kubeauth._transport._sync import LeasedStream, SyncTransport
+from kubeauth._transport._words import refused_client, refused_server
+
+SyncFactory = Callable[[ssl.SSLContext, httpx2.Proxy | None], httpx2.BaseTransport]
+AsyncFactory = Callable[[ssl.SSLContext, httpx2.Proxy | None], httpx2.AsyncBaseTransport]
+
+# As client-go: no limit on connections, and idle ones kept for a minute and a half.
+LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=90.0)
+
+
+class _LeasedStream(LeasedStream, httpx2.SyncByteStream):
+    pass
+
+
+class _AsyncLeasedStream(AsyncLeasedStream, httpx2.AsyncByteStream):
+    pass
+
+
+class ServerCertificateError(errors.ServerCertificateError, httpx2.ConnectError):
+    """Both, so that a handler for either catches it."""
+
+
+class ClientCertificateError(errors.ClientCertificateError, httpx2.ReadError):
+    """Both, so that a handler for either catches it."""
+
+
+class KubeTransport(SyncTransport[httpx2.Request, httpx2.Response], httpx2.BaseTransport):
+    """Everything a client needs to talk to the cluster of `config`, for an httpx2.Client of your own.
+
+        httpx2.Client(transport=kubeauth.KubeTransport(config), base_url=config.server)
+
+    Trust, client certificate, token, impersonation and proxy are those of the config, and go to its server
+    alone: any other origin is reached with the system's trust and without credentials. Files are read
+    again while it runs. `inner` makes the transport below, from an SSL context and a proxy; requests still
+    open on an old certificate are never cut, unless `drain_timeout` gives them a number of seconds.
+
+    Raises ConfigError, TLSError or CredentialError for what is wrong with the config. May be shared between
+    threads, and used in a child process after a fork.
+    """
+
+    _byte_stream = httpx2.ByteStream
+
+    def __init__(
+        self,
+        config: ClientConfig | None = None,
+        *,
+        inner: SyncFactory | None = None,
+        http1: bool = True,
+        http2: bool = False,
+        limits: httpx2.Limits = LIMITS,
+        trust_env: bool = True,
+        drain_timeout: float | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        def default(context: ssl.SSLContext, proxy: httpx2.Proxy | None) -> httpx2.BaseTransport:
+            return httpx2.HTTPTransport(context, http1=http1, http2=http2, limits=limits, proxy=proxy)
+
+        factory = inner or default
+
+        def make(
+            context: ssl.SSLContext, proxy: str | None, to_proxy: ssl.SSLContext | None
+        ) -> httpx2.BaseTransport:
+            return factory(context, _proxy(proxy, to_proxy))
+
+        need_http2(http2)
+        super().__init__(
+            config, make, httpx2.URL, trust_env=trust_env, drain_timeout=drain_timeout, clock=clock
+        )
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        return self._send(request)
+
+    def close(self) -> None:
+        self._close()
+
+    def _new_lease(self) -> LeasedStream:
+        return _LeasedStream()
+
+    def _signed(self, request: httpx2.Request, credential: Credential) -> httpx2.Request:
+        return _signed(self._signer, request, credential)
+
+    def _is_dead(self, error: BaseException) -> bool:
+        return _is_dead(error)
+
+    def _explained(
+        self, failure: ssl.SSLError, pool: Pool[Any] | None, elsewhere: httpx2.Request | None
+    ) -> Exception | None:
+        server, proxy = self._where(elsewhere)
+        return _explained(failure, server, proxy, pool)
+
+
+class AsyncKubeTransport(AsyncTransport[httpx2.Request, httpx2.Response], httpx2.AsyncBaseTransport):
+    """As KubeTransport, for an httpx2.AsyncClient of your own, on asyncio or trio.
+
+        httpx2.AsyncClient(transport=kubeauth.AsyncKubeTransport(config), base_url=config.server)
+
+    Belongs to the event loop it is first used in, and does not work in a child after a fork.
+    """
+
+    _byte_stream = httpx2.ByteStream
+
+    def __init__(
+        self,
+        config: ClientConfig | None = None,
+        *,
+        inner: AsyncFactory | None = None,
+        http1: bool = True,
+        http2: bool = False,
+        limits: httpx2.Limits = LIMITS,
+        trust_env: bool = True,
+        drain_timeout: float | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        def default(context: ssl.SSLContext, proxy: httpx2.Proxy | None) -> httpx2.AsyncBaseTransport:
+            return httpx2.AsyncHTTPTransport(context, http1=http1, http2=http2, limits=limits, proxy=proxy)
+
+        factory = inner or default
+
+        def make(
+            context: ssl.SSLContext, proxy: str | None, to_proxy: ssl.SSLContext | None
+        ) -> httpx2.AsyncBaseTransport:
+            return factory(context, _proxy(proxy, to_proxy))
+
+        need_http2(http2)
+        super().__init__(
+            config, make, httpx2.URL, trust_env=trust_env, drain_timeout=drain_timeout, clock=clock
+        )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        return await self._send(request)
+
+    async def aclose(self) -> None:
+        await self._close()
+
+    def _new_lease(self) -> AsyncLeasedStream:
+        return _AsyncLeasedStream()
+
+    def _signed(self, request: httpx2.Request, credential: Credential) -> httpx2.Request:
+        return _signed(self._signer, request, credential)
+
+    def _is_dead(self, error: BaseException) -> bool:
+        return _is_dead(error)
+
+    def _explained(
+        self, failure: ssl.SSLError, pool: Pool[Any] | None, elsewhere: httpx2.Request | None
+    ) -> Exception | None:
+        server, proxy = self._where(elsewhere)
+        return _explained(failure, server, proxy, pool)
+
+
+class KubeAuth(AuthFlow[httpx2.Request, httpx2.Response], httpx2.Auth):
+    """The token or password of `config`, for an httpx2 client that is set up in every other respect.
+
+        httpx2.Client(auth=KubeAuth(config), verify=ssl_context(config), base_url=config.server)
+
+    Signs requests to the config's server and no others. Raises ConfigError, naming KubeTransport, for what
+    a header alone cannot do: a client certificate, impersonation. Errors of kubeauth pass through httpx2
+    unchanged.
+    """
+
+    def __init__(self, config: ClientConfig | None = None, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        super().__init__(config, httpx2.URL, clock=clock)
+
+    def _signed(self, request: httpx2.Request, credential: Credential) -> httpx2.Request:
+        extensions = {**request.extensions, SIGNED_BY_AUTH: True}
+        headers = self._signer.headers(request.headers, credential) or request.headers
+        return httpx2.Request(
+            request.method, request.url, headers=headers, stream=request.stream, extensions=extensions
+        )
+
+
+def _signed(signer: Signer, request: httpx2.Request, credential: Credential) -> httpx2.Request:
+    headers = signer.headers(request.headers, credential)
+    if headers is None:
+        return request
+    return httpx2.Request(
+        request.method, request.url, headers=headers, stream=request.stream, extensions=request.extensions
+    )
+
+
+def _proxy(url: str | None, context: ssl.SSLContext | None) -> httpx2.Proxy | None:
+    if url is None:
+        return None
+    need_proxy(url)
+    return httpx2.Proxy(url, ssl_context=context)
+
+
+def _is_dead(error: BaseException) -> bool:
+    if isinstance(error, httpx2.RemoteProtocolError):
+        # Not every breach of the protocol: an answer that makes no sense was an answer.
+        return "disconnected" in str(error) or "ConnectionTerminated" in str(error)
+    return isinstance(error, httpx2.ReadError | httpx2.WriteError)
+
+
+def _explained(
+    failure: ssl.SSLError, server: str, proxy: str | None, pool: Pool[Any] | None
+) -> Exception | None:
+    if isinstance(failure, ssl.SSLCertVerificationError):
+        message = refused_server(failure, server, proxy, ours=pool is not None)
+        return ServerCertificateError(message, verify_code=failure.verify_code)
+    refusal = refused_client(failure, server, shown=pool is not None and pool.identity is not None)
+    return ClientCertificateError(refusal) if refusal else None

@@ -1,0 +1,153 @@
+"""Who still uses which connections, so that a rotation cuts nobody off (C16, K53, K54).
+
+A pool is the inner transport of one identity and one trust. A rotation puts a new pool in its place and
+retires the old one, which is closed when its last response is. Nothing here does any I/O: methods return
+what must be closed, and the caller closes it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from typing import Generic, TypeVar
+
+from kubeauth._credentials._credential import Identity
+from kubeauth._transport._tls import Trust
+
+Inner = TypeVar("Inner")
+
+
+class Pool(Generic[Inner]):
+    """An inner transport, and the leases on it.
+
+    Lending and giving back take no lock: adding to a set is atomic. A borrower adds its lease first and
+    looks at `_retired` after; a rotation sets `_retired` first and looks at the leases after. So at least
+    one of the two sees the other, and only then the lock decides.
+    """
+
+    __slots__ = (
+        "__weakref__", "_closing", "_leases", "_lock", "_retired", "answered", "identity", "inner",
+        "retired_at", "trust",
+    )  # fmt: skip
+
+    def __init__(self, inner: Inner, identity: Identity | None, trust: Trust | None) -> None:
+        self.inner = inner
+        self.identity = identity
+        self.trust = trust
+        self.answered = False
+        self.retired_at = math.inf
+        self._leases: set[object] = set()
+        self._retired = False
+        self._closing = False
+        # Guards _closing: that a pool is closed once, and never lent after.
+        self._lock = threading.Lock()
+
+    def serves(self, identity: Identity | None, trust: Trust) -> bool:
+        """Whether its connections are what these two call for."""
+        return self.identity is identity and self.trust is trust
+
+    def lend(self, lease: object) -> bool:
+        """Whether `lease` may use the inner transport; if not, it is closed and another is current."""
+        self._leases.add(lease)
+        if not self._retired:
+            return True
+        with self._lock:
+            if not self._closing:
+                return True
+        self._leases.discard(lease)
+        return False
+
+    def give_back(self, lease: object) -> Inner | None:
+        """Ends a lease, once or more often. Returns the inner transport if it must be closed now."""
+        self._leases.discard(lease)
+        return self._unless_in_use() if self._retired else None
+
+    def retire(self, now: float) -> Inner | None:
+        """No new leases. Returns the inner transport if it must be closed now."""
+        self.retired_at = now
+        self._retired = True
+        return self._unless_in_use()
+
+    def close(self) -> Inner | None:
+        """The inner transport, to be closed whoever uses it; None if that was done."""
+        with self._lock:
+            closing, self._closing = self._closing, True
+        return None if closing else self.inner
+
+    def _unless_in_use(self) -> Inner | None:
+        with self._lock:
+            if self._leases or self._closing:
+                return None
+            self._closing = True
+        return self.inner
+
+    def forget(self) -> None:
+        """In a forked child: the connections are the parent's. Serves nobody from now on."""
+        self.trust = None
+        del self.inner
+
+
+class Ledger(Generic[Inner]):
+    """The pool in use, and those that wait for their last response."""
+
+    __slots__ = ("_drain_timeout", "_lock", "_retired", "current", "deadline")
+
+    def __init__(self, pool: Pool[Inner], drain_timeout: float | None) -> None:
+        self.current = pool
+        self.deadline = math.inf
+        """When the next retired pool is closed even if it is in use; never, unless there is a limit."""
+        self._drain_timeout = drain_timeout
+        # Weakly: if all that use a pool are garbage, so is the pool.
+        self._retired: weakref.WeakSet[Pool[Inner]] = weakref.WeakSet()
+        # Guards _retired and deadline.
+        self._lock = threading.Lock()
+
+    def lend(self, lease: object) -> Pool[Inner]:
+        """The current pool, with `lease` on it."""
+        while not (pool := self.current).lend(lease):
+            pass  # rotated between these two; there is a newer one by now
+        return pool
+
+    def swap(self, pool: Pool[Inner], now: float) -> list[Inner]:
+        """Makes `pool` the current one and retires the one before. Returns what must be closed now."""
+        before, self.current = self.current, pool
+        if before.trust is None:  # forgotten
+            return []
+        if (closing := before.retire(now)) is not None:
+            return [closing]
+        with self._lock:
+            self._retired.add(before)
+            self._set_deadline()
+        return []
+
+    def overdue(self, now: float) -> list[Inner]:
+        """What was retired longer ago than the limit, to be closed now."""
+        limit = now - (self._drain_timeout or 0)
+        with self._lock:
+            late = [pool for pool in self._retired if pool.retired_at <= limit]
+            self._retired.difference_update(late)
+            self._set_deadline()
+        return [inner for pool in late if (inner := pool.close()) is not None]
+
+    def everything(self) -> list[Inner]:
+        """Every inner transport that is not closed yet, to be closed now."""
+        with self._lock:
+            retired = list(self._retired)
+            self._retired.clear()
+            self.deadline = math.inf
+        return [inner for pool in (self.current, *retired) if (inner := pool.close()) is not None]
+
+    def forget(self) -> None:
+        """In a forked child: nothing of this is ours."""
+        for pool in (self.current, *self._retired):
+            if pool.trust is not None:
+                pool.forget()
+        self._retired.clear()
+        self._lock = threading.Lock()
+        self.deadline = math.inf
+
+    def _set_deadline(self) -> None:
+        if self._drain_timeout is not None:
+            first = min((pool.retired_at for pool in self._retired), default=math.inf)
+            self.deadline = first + self._drain_timeout

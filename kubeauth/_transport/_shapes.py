@@ -1,0 +1,73 @@
+"""What httpx and httpx2 have in common, as far as we touch it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, Self, TypeVar
+
+
+class URLLike(Protocol):
+    @property
+    def scheme(self) -> str: ...
+    @property
+    def raw_host(self) -> bytes: ...
+    @property
+    def port(self) -> int | None: ...
+
+
+class HeadersLike(Protocol):
+    def get(self, key: str, /) -> str | None: ...
+    def copy(self) -> Self: ...
+    def update(self, headers: Any, /) -> None: ...
+    def multi_items(self) -> list[tuple[str, str]]: ...
+    def __setitem__(self, key: str, value: str, /) -> None: ...
+
+
+class RequestLike(Protocol):
+    method: str
+
+    @property
+    def url(self) -> URLLike: ...
+    @property
+    def headers(self) -> HeadersLike: ...
+    @property
+    def stream(self) -> object: ...
+    @property
+    def extensions(self) -> Mapping[str, Any]: ...
+
+
+class ResponseLike(Protocol):
+    status_code: int
+    is_closed: bool
+    stream: Any
+
+
+class SyncStream(Protocol):
+    def __iter__(self) -> Any: ...
+    def close(self) -> None: ...
+
+
+class AsyncStream(Protocol):
+    def __aiter__(self) -> Any: ...
+    async def aclose(self) -> None: ...
+
+
+Headers = TypeVar("Headers", bound=HeadersLike)
+Request = TypeVar("Request", bound=RequestLike)
+Response = TypeVar("Response", bound=ResponseLike)
+GivenRequest = TypeVar("GivenRequest", bound=RequestLike, contravariant=True)
+HadResponse = TypeVar("HadResponse", bound=ResponseLike, covariant=True)
+
+
+class SyncInner(Protocol[GivenRequest, HadResponse]):
+    """A transport of either library."""
+
+    def handle_request(self, request: GivenRequest) -> HadResponse: ...
+    def close(self) -> None: ...
+
+
+class AsyncInner(Protocol[GivenRequest, HadResponse]):
+    """A transport of either library, for event loops."""
+
+    async def handle_async_request(self, request: GivenRequest) -> HadResponse: ...
+    async def aclose(self) -> None: ...

@@ -1,0 +1,45 @@
+"""Who is signed for, and with what (I4-I9). Pure."""
+
+from __future__ import annotations
+
+from kubeauth._config._impersonation import Impersonation, impersonation_headers
+from kubeauth._credentials._credential import Credential
+from kubeauth._transport._shapes import Headers, URLLike
+
+# Set on a request that KubeAuth signed, so that a KubeTransport below it can say that one is enough.
+SIGNED_BY_AUTH = "kubeauth.signed"
+
+_SAME = {"https": ("https", "wss"), "http": ("http", "ws")}
+
+
+class Signer:
+    """Knows the cluster's origin, and what a request to it must carry."""
+
+    __slots__ = ("_host", "_impersonation", "_port", "_schemes")
+
+    def __init__(self, server: URLLike, impersonate: Impersonation | None) -> None:
+        self._schemes = _SAME[server.scheme]
+        self._host = server.raw_host
+        self._port = server.port
+        self._impersonation = impersonation_headers(impersonate) if impersonate else []
+
+    def applies(self, url: URLLike) -> bool:
+        """Whether `url` is of the cluster's origin: scheme, host and port. Nobody else gets anything."""
+        return url.raw_host == self._host and url.port == self._port and url.scheme in self._schemes
+
+    def headers(self, given: Headers, credential: Credential) -> Headers | None:
+        """`given` with ours added, as a copy; None when there is nothing to add.
+
+        A caller's own Authorization is left alone, and so is a caller's own impersonation.
+        """
+        authorization = credential.authorization
+        signs = authorization is not None and not given.get("Authorization")
+        impersonates = bool(self._impersonation) and not given.get("Impersonate-User")
+        if not (signs or impersonates):
+            return None
+        headers = given.copy()
+        if signs and authorization is not None:
+            headers["Authorization"] = authorization
+        if impersonates:
+            headers.update(self._impersonation)
+        return headers

@@ -1,0 +1,163 @@
+"""What both colours of KubeTransport hold, and every decision they share."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Generic, TypeVar
+from urllib.parse import urlsplit
+
+from kubeauth._config._client_config import ClientConfig
+from kubeauth._config._load import load_config
+from kubeauth._config._proxy import choose_proxy
+from kubeauth._config._server import without_password
+from kubeauth._credentials._clock import Clock
+from kubeauth._credentials._credential import Credential
+from kubeauth._credentials._fork import call_after_fork
+from kubeauth._credentials._sources import source_for
+from kubeauth._credentials._status import Status
+from kubeauth._transport._leases import Ledger, Pool
+from kubeauth._transport._shapes import RequestLike, URLLike
+from kubeauth._transport._sign import SIGNED_BY_AUTH, Signer
+from kubeauth._transport._tls import Trust, cluster_context, proxy_context, public_context
+from kubeauth._transport._trust import trust_source
+from kubeauth._transport._words import masked
+from kubeauth.errors import ConfigError, KubeAuthError
+
+logger = logging.getLogger("kubeauth.transport")
+
+Inner = TypeVar("Inner")
+
+# What makes an inner transport: from the context for TLS, the proxy's URL, and the context for TLS to it.
+Make = Callable[[ssl.SSLContext, str | None, ssl.SSLContext | None], Inner]
+
+_REBUILD_AFTER = 1.0
+
+
+class TransportState(ABC, Generic[Inner]):
+    """Credential, trust, connections. Everything that can be wrong without a server raises here."""
+
+    _byte_stream: ClassVar[type]
+    """The library's class of bodies that can be sent again."""
+
+    def __init__(
+        self,
+        config: ClientConfig | None,
+        make: Make[Inner],
+        url: Callable[[str], URLLike],
+        *,
+        trust_env: bool,
+        drain_timeout: float | None,
+        clock: Clock,
+    ) -> None:
+        self._config = config = load_config() if config is None else config
+        self._make = make
+        self._environ: Mapping[str, str] = os.environ if trust_env else {}
+        self._now = clock.monotonic
+        self._signer = Signer(server_url_of(config, url), config.impersonate)
+        self._source = source_for(config, clock)
+        self._trust = trust_source(config, clock)
+        self._proxy = choose_proxy(config.server, proxy_url=config.proxy_url, environ=self._environ)
+        self._not_built: KubeAuthError | None = None
+        self._build_again_at = 0.0
+        self._ledger = Ledger(self._built(self._source.get(), self._trust.get()), drain_timeout)
+        self._elsewhere: dict[str | None, Inner] = {}
+        self._gate = self._new_gate()
+        call_after_fork(self)
+
+    def status(self) -> Status:
+        """Where the credential comes from, what it is, when it ends, and what went wrong last."""
+        return self._source.status(self._trust.watched.error or self._not_built)
+
+    @abstractmethod
+    def _new_gate(self) -> object:
+        """The lock that guards making pools, and nothing else."""
+
+    def _check(self, request: RequestLike) -> None:
+        if SIGNED_BY_AUTH in request.extensions:
+            raise ConfigError(
+                "this client has both KubeAuth and KubeTransport. KubeTransport does all that KubeAuth does: "
+                "remove auth=KubeAuth(...)."
+            )
+
+    def _built(self, credential: Credential, trust: Trust) -> Pool[Inner]:
+        """New connections for these two, none of them open yet. Reads no file; takes a millisecond."""
+        context = cluster_context(self._config, trust, credential.identity)
+        return Pool(self._inner(context, self._proxy, trust), credential.identity, trust)
+
+    def _built_or_kept(self, credential: Credential, trust: Trust) -> Pool[Inner]:
+        """As `_built`; the pool there is if that fails and there is one, and no other try for a second."""
+        current = self._ledger.current
+        now = self._now()
+        if current.trust is not None and now < self._build_again_at:
+            return current
+        try:
+            pool = self._built(credential, trust)
+        except KubeAuthError as error:
+            if current.trust is None:
+                raise
+            logger.warning("%s The certificate before it stays in use", error)
+            self._not_built = error
+            self._build_again_at = now + _REBUILD_AFTER
+            return current
+        self._not_built = None
+        return pool
+
+    def _inner(self, context: ssl.SSLContext, proxy: str | None, trust: Trust) -> Inner:
+        to_proxy = (
+            proxy_context(self._config, trust) if proxy and proxy.lower().startswith("https:") else None
+        )
+        return self._make(context, proxy, to_proxy)
+
+    def _proxy_elsewhere(self, url: object) -> str | None:
+        return choose_proxy(str(url), proxy_url=self._config.proxy_url, environ=self._environ)
+
+    def _inner_elsewhere(self, proxy: str | None) -> Inner:
+        return self._inner(public_context(), proxy, self._trust.get())
+
+    def _where(self, elsewhere: RequestLike | None) -> tuple[str, str | None]:
+        """The server of a request and the proxy on the way to it, for an error."""
+        if elsewhere is None:
+            server, proxy = self._config.server, self._proxy
+        else:
+            server, proxy = str(elsewhere.url), self._proxy_elsewhere(elsewhere.url)
+        parts = urlsplit(without_password(server))
+        return f"{parts.scheme}://{parts.netloc}", without_password(proxy) if proxy else None
+
+    def _worth_another_try(self, request: RequestLike, pool: Pool[Inner]) -> bool:
+        """Whether a request that met a dead connection may go once more: it changes nothing, its body is
+        still there, and the connection may have been an old one."""
+        return (
+            request.method in ("GET", "HEAD")
+            and pool.answered
+            and isinstance(request.stream, self._byte_stream)
+        )
+
+    def _log(self, request: RequestLike) -> None:
+        url = without_password(str(request.url))
+        logger.debug("%s %s %s", request.method, url, masked(request.headers.multi_items()))
+
+    def after_fork(self) -> None:
+        """In a child: its connections are the parent's, which goes on using them."""
+        with warnings.catch_warnings():
+            # Dropped, not closed: a lock inside may be held by a thread that is not there.
+            warnings.simplefilter("ignore", ResourceWarning)
+            self._ledger.forget()
+            self._elsewhere.clear()
+        self._gate = self._new_gate()
+
+
+def server_url_of(config: ClientConfig, url: Callable[[str], URLLike]) -> URLLike:
+    """The server's address in the library's terms. ConfigError if it is none."""
+    shown = without_password(config.server)
+    try:
+        server = url(config.server)
+    except Exception as error:  # each library has its own class for it
+        raise ConfigError(f"the server {shown!r} is not a URL: {error}") from None
+    if server.scheme not in ("http", "https") or not server.raw_host:
+        raise ConfigError(f"the server {shown!r} is not an http(s) URL. It must look like https://host:6443")
+    return server

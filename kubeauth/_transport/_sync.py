@@ -1,0 +1,152 @@
+"""How a request goes out, for callers that may block. `_async` has the same; a test compares them."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import sys
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any, Generic
+
+from kubeauth._credentials._credential import Credential
+from kubeauth._transport._leases import Pool
+from kubeauth._transport._shapes import Request, Response, SyncInner, SyncStream
+from kubeauth._transport._state import TransportState, logger
+from kubeauth._transport._threads import Lock, run, shielded
+from kubeauth._transport._tls import Trust
+from kubeauth._transport._words import hide_locals, tls_failure
+
+
+class LeasedStream:
+    """A response's body that gives its lease back when it is closed, so that the pool can be."""
+
+    def __init__(self) -> None:
+        self.pool: Pool[SyncInner[Any, Any]] | None = None
+        self.body: SyncStream | None = None
+
+    def __iter__(self) -> Any:
+        assert self.body is not None  # noqa: S101 -- it is set before anybody sees this
+        return self.body.__iter__()
+
+    def close(self) -> None:
+        """Closes the body, and the whole pool if this was the last of a retired one."""
+        try:
+            if self.body is not None:
+                self.body.close()
+        finally:
+            inner = None if self.pool is None else self.pool.give_back(self)
+            if inner is not None:
+                with shielded():
+                    inner.close()
+
+
+class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Request, Response]):
+    """Signs a copy of each request to the cluster and sends it; sends what is for others as it is."""
+
+    _gate: Lock
+
+    def _new_gate(self) -> Lock:
+        return Lock()
+
+    def _send(self, request: Request) -> Response:
+        self._check(request)
+        if not self._signer.applies(request.url):
+            return self._send_elsewhere(request)
+        now = self._now()
+        credential = self._source.fresh(now) or self._source.get()
+        trust = self._trust.fresh(now) or self._trust.get()
+        if not self._ledger.current.serves(credential.identity, trust):
+            self._rotate(credential, trust)
+        if now >= self._ledger.deadline:
+            self._close_all(self._ledger.overdue(now))
+        signed = self._signed(request, credential)
+        if logger.isEnabledFor(logging.DEBUG):
+            self._log(signed)
+        return self._attempt(signed)
+
+    def _attempt(self, request: Request, *, last: bool = False) -> Response:
+        """Sends `request` on a lease of its own; once more if the connection was an old one, and dead."""
+        lease = self._new_lease()
+        pool = lease.pool = self._ledger.lend(lease)
+        handled = sys.exception()
+        try:
+            response = pool.inner.handle_request(request)
+        except BaseException as error:
+            lease.close()
+            hide_locals(error, handled)
+            failure = tls_failure(error, handled)
+            clearer = None if failure is None else self._explained(failure, pool, None)
+            if clearer is not None:
+                raise clearer from error
+            if last or not (self._is_dead(error) and self._worth_another_try(request, pool)):
+                raise
+        else:
+            pool.answered = True
+            lease.body = response.stream
+            if response.is_closed:
+                # Nobody will close it again: transports in memory answer like this.
+                lease.close()
+            else:
+                response.stream = lease
+            return response
+        logger.debug("a kept-alive connection was dead, trying once more")
+        return self._attempt(request, last=True)
+
+    def _rotate(self, credential: Credential, trust: Trust) -> None:
+        """Makes new connections the current ones. Those in use go on until they are done."""
+        with self._gate:
+            # Whoever waited here finds it done.
+            if not self._ledger.current.serves(credential.identity, trust):
+                pool = run(self._built_or_kept, credential, trust)
+                if pool is not self._ledger.current:
+                    with shielded():
+                        self._close_all(self._ledger.swap(pool, self._now()))
+
+    def _send_elsewhere(self, request: Request) -> Response:
+        """To another origin: nothing of ours goes with it."""
+        proxy = self._proxy_elsewhere(request.url)
+        inner = self._elsewhere.get(proxy)
+        if inner is None:
+            with self._gate:
+                inner = self._elsewhere.get(proxy)
+                if inner is None:
+                    inner = self._elsewhere[proxy] = run(self._inner_elsewhere, proxy)
+        handled = sys.exception()
+        try:
+            return inner.handle_request(request)
+        except BaseException as error:
+            # A proxy's password is ours too.
+            hide_locals(error, handled)
+            failure = tls_failure(error, handled)
+            clearer = None if failure is None else self._explained(failure, None, request)
+            if clearer is None:
+                raise
+            raise clearer from error
+
+    def _close(self) -> None:
+        inners = [*self._ledger.everything(), *self._elsewhere.values()]
+        self._elsewhere.clear()
+        self._close_all(inners)
+
+    def _close_all(self, inners: Iterable[SyncInner[Request, Response]]) -> None:
+        for inner in inners:
+            inner.close()
+
+    @abstractmethod
+    def _new_lease(self) -> LeasedStream:
+        """A stream of the library's class."""
+
+    @abstractmethod
+    def _signed(self, request: Request, credential: Credential) -> Request:
+        """A copy of `request` with our headers; the same if there are none to add."""
+
+    @abstractmethod
+    def _is_dead(self, error: BaseException) -> bool:
+        """Whether this is how a connection looks that the other side has closed."""
+
+    @abstractmethod
+    def _explained(
+        self, failure: ssl.SSLError, pool: Pool[Any] | None, elsewhere: Request | None
+    ) -> Exception | None:
+        """A clearer error, if there is one: of the cluster on one of its pools, or of another server."""

@@ -1,0 +1,28 @@
+"""The CA file, looked at again every five minutes (K53)."""
+
+from __future__ import annotations
+
+import math
+import ssl
+
+from kubeauth._config._client_config import ClientConfig
+from kubeauth._credentials._clock import Clock
+from kubeauth._credentials._renewing import Watched, WatchedFile
+from kubeauth._transport._tls import Trust, ca_place, load_ca, read_trust
+from kubeauth.errors import TLSError
+
+CA_EVERY = 300.0
+
+
+def trust_source(config: ClientConfig, clock: Clock) -> WatchedFile[Trust]:
+    """The cluster's CA, and its successors if it is a file. What is no CA leaves the one before."""
+    from_file = bool(config.ca_file and not config.ca_data)
+
+    def check(trust: Trust) -> None:
+        if not trust.ca:
+            raise TLSError(f"the CA file {ca_place(config)} is empty")
+        load_ca(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), trust, ca_place(config))
+
+    due = clock.monotonic() + CA_EVERY if from_file else math.inf
+    watched = Watched(lambda: read_trust(config), read_trust(config), due=due, every=CA_EVERY, check=check)
+    return WatchedFile(watched, clock)

@@ -1,0 +1,285 @@
+"""A small API server on loopback that answers as it is told to and remembers what it was asked."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import ssl
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from kubeauth._config._client_config import ClientConfig
+from kubeauth._credentials._credential import Identity
+from kubeauth._credentials._keypair import load_identity
+from kubeauth._secret import Secret
+from kubeauth.testing._authority import Authority, KeyPair
+from kubeauth.testing._http import Listener, RawRequest
+
+NAMES = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One request as it arrived."""
+
+    method: str
+    path: str
+    """With the query, as it was on the wire."""
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    body: bytes = field(repr=False)
+    user: str | None
+    """Who it was, by token, password or certificate; None for nobody that the server knows."""
+    certificate: bytes | None = field(repr=False)
+    """The client certificate, DER; None if none was shown."""
+    sni: str | None
+    """The server name that the client asked for."""
+    connection: int
+    """Which connection it came on: 1, 2, ... in the order they were opened."""
+
+    def header(self, name: str) -> str | None:
+        """The first header of that name, in any case."""
+        return next((value for key, value in self.headers if key.lower() == name.lower()), None)
+
+    def all_headers(self, name: str) -> list[str]:
+        """Every header of that name."""
+        return [value for key, value in self.headers if key.lower() == name.lower()]
+
+    @property
+    def common_name(self) -> str | None:
+        """The common name of the client certificate: the user, to Kubernetes."""
+        return None if self.certificate is None else _common_name(self.certificate)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What to say. `body` is sent as JSON unless it is bytes; `chunks` is streamed as it comes."""
+
+    status: int = 200
+    body: Any = b""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    chunks: Iterable[bytes] | None = None
+    hang_up: bool = False
+    """Close the connection without a word."""
+
+
+Answers = Answer | Callable[[Received], Answer]
+
+
+class Watch:
+    """The server's side of a watch: what is sent reaches every client that watches."""
+
+    def __init__(self) -> None:
+        # Guards both lists, and tells of every change.
+        self._changed = threading.Condition()
+        self._events: list[bytes | None] = []
+        self._watchers = 0
+
+    def send(self, event: object) -> None:
+        """One event, as a line of JSON."""
+        self._add(json.dumps(event).encode() + b"\n")
+
+    def end(self) -> None:
+        """The stream is over, in good order."""
+        self._add(None)
+
+    def wait_for_watchers(self, count: int = 1, timeout: float = 10.0) -> None:
+        """Returns when `count` clients have opened the watch. TimeoutError if they do not."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._watchers >= count, timeout):
+                raise TimeoutError(f"{self._watchers} of {count} clients watch")
+
+    def __call__(self, _request: Received) -> Answer:
+        with self._changed:
+            first = len(self._events)
+            self._watchers += 1
+            self._changed.notify_all()
+        return Answer(headers={"Content-Type": "application/json"}, chunks=self._from(first))
+
+    def _add(self, line: bytes | None) -> None:
+        with self._changed:
+            self._events.append(line)
+            self._changed.notify_all()
+
+    def _from(self, first: int) -> Iterator[bytes]:
+        for position in itertools.count(first):
+            with self._changed:
+                while len(self._events) <= position:
+                    self._changed.wait()
+                line = self._events[position]
+            if line is None:
+                return
+            yield line
+
+
+class APIServer:
+    """A local API server: `with APIServer() as server: ...` (or `async with`).
+
+    Without `tokens`, `passwords` or `require_certificate` it answers anybody. With any of them, whoever is
+    not known gets a 401. `requests` has everything that arrived. It knows `/version`, `/api/v1/namespaces`
+    and who asks (SelfSubjectReview); `on` teaches it more.
+    """
+
+    def __init__(
+        self,
+        *,
+        authority: Authority | None = None,
+        certificate: KeyPair | None = None,
+        tokens: Mapping[str, str] | None = None,
+        passwords: Mapping[str, str] | None = None,
+        client_authority: Authority | None = None,
+        require_certificate: bool = False,
+        tls: bool = True,
+    ) -> None:
+        """`tokens` maps a token to its user, `passwords` a user to its password."""
+        self.authority = authority or Authority()
+        self.client_authority = client_authority or self.authority
+        self.tokens = dict(tokens or {})
+        self.passwords = dict(passwords or {})
+        self.requests: list[Received] = []
+        self._anybody = not (tokens or passwords or require_certificate)
+        self._answers: dict[tuple[str, str], Answers] = {}
+        self._watches: list[Watch] = []
+        context = None
+        if tls:
+            context = self._context(certificate or self.authority.server(*NAMES), require_certificate)
+        self._listener = Listener(self._respond, context)
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._listener.port}"
+        self.on("GET", "/version", Answer(body={"major": "1", "minor": "36", "gitVersion": "v1.36.0"}))
+        self.on(
+            "GET", "/api/v1/namespaces", Answer(body=_namespaces("default", "kube-public", "kube-system"))
+        )
+        self.on("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", _self_subject_review)
+
+    def on(self, method: str, path: str, answer: Answers) -> None:
+        """What to answer at `path` (any query) from now on: always the same, or what a function says."""
+        self._answers[method, path] = answer
+
+    def watch(self, path: str) -> Watch:
+        """A watch at `path`: send events to whoever opens it."""
+        watch = Watch()
+        self._watches.append(watch)
+        self.on("GET", path, watch)
+        return watch
+
+    def config(
+        self, *, token: str | None = None, identity: KeyPair | None = None, **fields: Any
+    ) -> ClientConfig:
+        """A config for this server, with any other fields of ClientConfig."""
+        given: dict[str, Any] = {"server": self.url}
+        if self.url.startswith("https"):
+            given["ca_data"] = self.authority.pem
+        if token is not None:
+            given["token"] = Secret(token)
+        if identity is not None:
+            given |= {"client_cert_data": identity.certificate, "client_key_data": Secret(identity.key)}
+        return ClientConfig(**(given | fields))
+
+    def kubeconfig(self, user: Mapping[str, Any], cluster: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """A kubeconfig document for this server and one user."""
+        trust = {}
+        if self.url.startswith("https"):
+            trust = {"certificate-authority-data": base64.b64encode(self.authority.pem).decode()}
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "contexts": [{"name": "test", "context": {"cluster": "local", "user": "tester"}}],
+            "clusters": [{"name": "local", "cluster": {"server": self.url} | trust | dict(cluster or {})}],
+            "users": [{"name": "tester", "user": dict(user)}],
+        }
+
+    @property
+    def open_connections(self) -> int:
+        """How many clients are connected now."""
+        return self._listener.open_connections
+
+    def hang_up(self) -> None:
+        """Closes every connection, whatever is going on in it. New ones are taken."""
+        self._listener.hang_up()
+
+    def close(self) -> None:
+        """Stops, and closes every connection."""
+        for watch in self._watches:
+            watch.end()
+        self._listener.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def _context(self, pair: KeyPair, require_certificate: bool) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        load_identity(context, Identity(pair.certificate, Secret(pair.key)))
+        # As a real API server: it asks everybody for a certificate, and few have one.
+        context.verify_mode = ssl.CERT_REQUIRED if require_certificate else ssl.CERT_OPTIONAL
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        context.load_verify_locations(cadata=self.client_authority.pem.decode())
+        return context
+
+    def _respond(self, request: RawRequest) -> Answer:
+        received = Received(
+            method=request.method,
+            path=request.path,
+            headers=request.headers,
+            body=request.body,
+            user=self._user(request),
+            certificate=request.certificate,
+            sni=request.sni,
+            connection=request.connection,
+        )
+        self.requests.append(received)
+        if received.user is None and not self._anybody:
+            return Answer(401, _status(401, "Unauthorized", "Unauthorized"))
+        answer = self._answers.get((request.method, request.path.partition("?")[0]))
+        if answer is None:
+            message = "the server could not find the requested resource"
+            return Answer(404, _status(404, "NotFound", message))
+        return answer if isinstance(answer, Answer) else answer(received)
+
+    def _user(self, request: RawRequest) -> str | None:
+        header = next((value for name, value in request.headers if name.lower() == "authorization"), "")
+        scheme, _, value = header.partition(" ")
+        if scheme == "Bearer":
+            return self.tokens.get(value)
+        if scheme == "Basic":
+            name, _, password = base64.b64decode(value).decode().partition(":")
+            return name if self.passwords.get(name) == password else None
+        return None if request.certificate is None else _common_name(request.certificate)
+
+
+def _common_name(certificate: bytes) -> str | None:
+    subject = x509.load_der_x509_certificate(certificate).subject
+    names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(names[0].value) if names else None
+
+
+def _namespaces(*names: str) -> dict[str, Any]:
+    items = [{"metadata": {"name": name}, "status": {"phase": "Active"}} for name in names]
+    return {"kind": "NamespaceList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items}
+
+
+def _status(code: int, reason: str, message: str) -> dict[str, Any]:
+    return {
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "code": code,
+    }  # fmt: skip
+
+
+def _self_subject_review(request: Received) -> Answer:
+    user = {"username": request.user or "system:anonymous"}
+    kind = {"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"}
+    return Answer(201, kind | {"status": {"userInfo": user}})

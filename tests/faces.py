@@ -1,0 +1,139 @@
+"""One way to write a test for every face: {httpx, httpx2} x {sync, asyncio, trio}.
+
+A `Driver` is a client whose methods block, whatever its colour: the async ones run on a real event loop in
+a thread of their own.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import httpx
+import httpx2
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+import kubeauth
+import kubeauth.httpx2
+from kubeauth import ClientConfig
+
+
+class Stream:
+    """An open response."""
+
+    def __init__(self, response: Any, portal: BlockingPortal | None) -> None:
+        self.response = response
+        self._portal = portal
+        self._lines = response.iter_lines() if portal is None else response.aiter_lines()
+
+    def line(self) -> str:
+        """The next line. StopIteration at the end."""
+        if self._portal is None:
+            return next(self._lines)  # type: ignore[no-any-return]
+        try:
+            return self._portal.call(self._lines.__anext__)  # type: ignore[no-any-return]
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+    def rest(self) -> list[str]:
+        lines = []
+        while True:
+            try:
+                lines.append(self.line())
+            except StopIteration:
+                return lines
+
+
+class Driver:
+    """A client of any colour, driven from a test that may block."""
+
+    def __init__(self, client: Any, portal: BlockingPortal | None) -> None:
+        self.client = client
+        self._portal = portal
+
+    def request(self, method: str, url: str, **options: Any) -> Any:
+        call = partial(self.client.request, method, url, **options)
+        return call() if self._portal is None else self._portal.call(call)
+
+    def get(self, url: str, **options: Any) -> Any:
+        return self.request("GET", url, **options)
+
+    @contextmanager
+    def stream(self, method: str, url: str, **options: Any) -> Iterator[Stream]:
+        opened = self.client.stream(method, url, **options)
+        if self._portal is None:
+            with opened as response:
+                yield Stream(response, None)
+        else:
+            with self._portal.wrap_async_context_manager(opened) as response:
+                yield Stream(response, self._portal)
+
+    def close(self) -> None:
+        if self._portal is None:
+            self.client.close()
+        else:
+            self._portal.call(self.client.aclose)
+
+
+@dataclass(frozen=True)
+class Face:
+    library: types.ModuleType
+    colour: str
+
+    def __str__(self) -> str:
+        return f"{self.library.__name__}-{self.colour}"
+
+    @property
+    def is_async(self) -> bool:
+        return self.colour != "sync"
+
+    @property
+    def kubeauth(self) -> Any:
+        """Where the names for this library are."""
+        return kubeauth if self.library is httpx else kubeauth.httpx2
+
+    @property
+    def Client(self) -> Any:
+        return self.kubeauth.AsyncClient if self.is_async else self.kubeauth.Client
+
+    @property
+    def KubeTransport(self) -> Any:
+        return self.kubeauth.AsyncKubeTransport if self.is_async else self.kubeauth.KubeTransport
+
+    @property
+    def PlainClient(self) -> Any:
+        return self.library.AsyncClient if self.is_async else self.library.Client
+
+    @property
+    def PlainTransport(self) -> Any:
+        return self.library.AsyncHTTPTransport if self.is_async else self.library.HTTPTransport
+
+    @property
+    def BaseTransport(self) -> Any:
+        return self.library.AsyncBaseTransport if self.is_async else self.library.BaseTransport
+
+    @contextmanager
+    def drive(self, make: Callable[[], Any]) -> Iterator[Driver]:
+        """Any client of this colour, closed at the end."""
+        with ExitStack() as stack:
+            portal = stack.enter_context(start_blocking_portal(self.colour)) if self.is_async else None
+            driver = Driver(make(), portal)
+            stack.callback(driver.close)
+            yield driver
+
+    @contextmanager
+    def client(self, config: ClientConfig | None = None, **options: Any) -> Iterator[Driver]:
+        with self.drive(partial(self.Client, config, **options)) as driver:
+            yield driver
+
+    def in_memory(self, answer: Callable[[Any], Any]) -> Callable[..., Any]:
+        """An `inner=` that does not touch the network."""
+        mock = self.library.MockTransport(answer)
+        return lambda _context, _proxy: mock
+
+
+FACES = [Face(library, colour) for library in (httpx, httpx2) for colour in ("sync", "asyncio", "trio")]

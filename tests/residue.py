@@ -1,0 +1,37 @@
+"""What a process leaves behind: descriptors, threads, files in the temporary directory."""
+
+from __future__ import annotations
+
+import gc
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+
+def temporary_files() -> set[str]:
+    return set(os.listdir(tempfile.gettempdir()))
+
+
+@contextmanager
+def no_residue() -> Iterator[None]:
+    """Descriptors, threads and temporary files are afterwards what they were before.
+
+    Other threads need a moment to notice that a connection is gone: they get it, and no more than that.
+    """
+    gc.collect()
+    before = descriptors(), threading.active_count(), temporary_files()
+    yield
+    for _ in range(200):
+        gc.collect()
+        after = descriptors(), threading.active_count(), temporary_files()
+        if after[0] <= before[0] and after[1] <= before[1] and after[2] <= before[2]:
+            return
+        time.sleep(0.05)
+    assert after == before

@@ -1,0 +1,128 @@
+"""What is sent twice, and what never is: dead connections, and bodies that can be read once."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from kubeauth.testing import Answer, APIServer
+from tests.faces import Face
+
+
+@pytest.fixture
+def moody(server: APIServer) -> APIServer:
+    """Hangs up on the second request of each path, and answers the others."""
+    asked: dict[str, int] = {}
+
+    def answer(request: Any) -> Answer:
+        asked[request.path] = asked.get(request.path, 0) + 1
+        return Answer(hang_up=asked[request.path] == 2)
+
+    for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"):
+        server.on(method, "/moody", answer)
+    return server
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_dead_connection_is_tried_once_more(face: Face, moody: APIServer, method: str) -> None:
+    with face.client(moody.config(token="alices-token")) as client:
+        assert client.request(method, "/moody").status_code == 200
+        assert client.request(method, "/moody").status_code == 200
+    assert [request.connection for request in moody.requests] == [1, 1, 2]
+    assert {request.user for request in moody.requests} == {"alice"}
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_what_changes_something_is_not(face: Face, moody: APIServer, method: str) -> None:
+    with face.client(moody.config(token="alices-token")) as client:
+        assert client.request(method, "/moody").status_code == 200
+        with pytest.raises((face.library.RemoteProtocolError, face.library.ReadError)):
+            client.request(method, "/moody")
+    assert len(moody.requests) == 2
+
+
+def test_once_more_and_not_twice(face: Face, server: APIServer) -> None:
+    server.on("GET", "/dead", Answer(hang_up=True))
+    with face.client(server.config(token="alices-token")) as client:
+        client.get("/version")
+        with pytest.raises((face.library.RemoteProtocolError, face.library.ReadError)):
+            client.get("/dead")
+    assert [request.path for request in server.requests] == ["/version", "/dead", "/dead"]
+
+
+def test_a_first_connection_that_dies_is_not_an_old_one(face: Face, server: APIServer) -> None:
+    server.on("GET", "/dead", Answer(hang_up=True))
+    with face.client(server.config(token="alices-token")) as client:
+        with pytest.raises((face.library.RemoteProtocolError, face.library.ReadError)):
+            client.get("/dead")
+    assert len(server.requests) == 1
+
+
+def test_the_whole_server_restarted(face: Face, server: APIServer) -> None:
+    with face.client(server.config(token="alices-token")) as client:
+        for _ in range(5):
+            assert client.get("/version").status_code == 200
+            server.hang_up()
+    assert len(server.requests) == 5
+
+
+def test_an_answer_that_makes_no_sense_was_an_answer(face: Face, server: APIServer) -> None:
+    """Only silence is tried again."""
+    server.on("GET", "/odd", Answer(200, headers={"Bad Header": "x"}))
+    with face.client(server.config(token="alices-token")) as client:
+        client.get("/version")
+        with pytest.raises(face.library.RemoteProtocolError):
+            client.get("/odd")
+    assert len(server.requests) == 2
+
+
+def chunks() -> Iterator[bytes]:
+    yield b"first "
+    yield b"second"
+
+
+async def achunks() -> AsyncIterator[bytes]:
+    yield b"first "
+    yield b"second"
+
+
+def body(face: Face, kind: str) -> Any:
+    if kind == "file":
+        return {"files": {"f": io.BytesIO(b"first second")}}
+    if kind == "bytes":
+        return {"content": b"first second"}
+    return {"content": achunks() if face.is_async else chunks()}
+
+
+@pytest.mark.parametrize("kind", ["bytes", "generator", "file"])
+def test_a_body_arrives_whole(face: Face, server: APIServer, kind: str) -> None:
+    server.on("POST", "/upload", Answer(201))
+    with face.client(server.config(token="alices-token")) as client:
+        assert client.request("POST", "/upload", **body(face, kind)).status_code == 201
+    assert b"first second" in server.requests[0].body
+    assert server.requests[0].user == "alice"
+
+
+@pytest.mark.parametrize("kind", ["generator", "file"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_body_that_can_be_read_once_is_never_sent_again_empty(
+    face: Face, moody: APIServer, kind: str, method: str
+) -> None:
+    with face.client(moody.config(token="alices-token")) as client:
+        client.get("/version")
+        assert client.request(method, "/moody", **body(face, kind)).status_code == 200
+        with pytest.raises((face.library.RemoteProtocolError, face.library.ReadError)):
+            client.request(method, "/moody", **body(face, kind))
+    sent = [request.body for request in moody.requests if request.path == "/moody"]
+    assert len(sent) == 2
+    assert all(b"first second" in each for each in sent)
+
+
+def test_a_get_with_bytes_for_a_body_is_sent_again_whole(face: Face, moody: APIServer) -> None:
+    with face.client(moody.config(token="alices-token")) as client:
+        client.request("GET", "/moody", content=b"query")
+        assert client.request("GET", "/moody", content=b"query").status_code == 200
+    assert [request.body for request in moody.requests] == [b"query"] * 3

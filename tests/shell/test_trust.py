@@ -1,0 +1,170 @@
+"""Which server is trusted, and what is said when it is not (K50, K50a)."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+import ssl
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeauth.errors import ClientCertificateError, ServerCertificateError, TLSError
+from kubeauth.testing import APIServer, Authority
+from tests.faces import Face
+
+YESTERDAY = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+
+
+def refused(face: Face, server: APIServer, ca: bytes | None) -> Any:
+    with face.client(server.config(ca_data=ca)) as client, pytest.raises(ServerCertificateError) as caught:
+        client.get("/version")
+    error: Any = caught.value
+    # Whoever handles errors of httpx handles this one, with its request.
+    assert isinstance(error, face.library.ConnectError)
+    assert error.request.url.path == "/version"
+    assert isinstance(error.__cause__, face.library.ConnectError)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert server.url in str(error)
+    return error
+
+
+def test_an_intermediate_alone_is_an_anchor_K50a(face: Face) -> None:
+    intermediate = Authority("root").intermediate()
+    with APIServer(certificate=intermediate.server("127.0.0.1", chain=False)) as server:
+        with face.client(server.config(ca_data=intermediate.pem)) as client:
+            assert client.get("/version").status_code == 200
+
+
+def test_the_root_of_an_intermediate_K50(face: Face) -> None:
+    root = Authority("root")
+    with APIServer(certificate=root.intermediate().server("127.0.0.1")) as server:
+        with face.client(server.config(ca_data=root.pem)) as client:
+            assert client.get("/version").status_code == 200
+
+
+def test_a_server_that_does_not_send_its_intermediate(face: Face) -> None:
+    root = Authority("root")
+    with APIServer(certificate=root.intermediate().server("127.0.0.1", chain=False)) as server:
+        assert "unknown authority" in str(refused(face, server, root.pem))
+
+
+def test_a_ca_without_key_identifiers_K50a(face: Face) -> None:
+    """Python 3.13's own default would refuse it; Go does not."""
+    authority = Authority(key_identifiers=False)
+    with APIServer(authority=authority) as server, face.client(server.config()) as client:
+        assert client.get("/version").status_code == 200
+
+
+def test_the_servers_own_certificate_is_an_anchor_K50a(face: Face) -> None:
+    pair = Authority().server("127.0.0.1")
+    with (
+        APIServer(certificate=pair) as server,
+        face.client(server.config(ca_data=pair.certificate)) as client,
+    ):
+        assert client.get("/version").status_code == 200
+
+
+def test_another_ca(face: Face, server: APIServer) -> None:
+    error = refused(face, server, Authority("other").pem)
+    assert "unknown authority" in str(error)
+    assert "certificate-authority-data" in str(error)
+    assert error.verify_code in (18, 19, 20)
+
+
+def test_another_ca_of_the_same_name(face: Face, server: APIServer) -> None:
+    refused(face, server, Authority().pem)
+
+
+def test_the_systems_cas_do_not_count_beside_one_K50(
+    face: Face, server: APIServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "ca.pem").write_bytes(server.authority.pem)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    refused(face, server, Authority("other").pem)
+
+
+def test_the_systems_cas_count_without_one_K50(
+    face: Face, server: APIServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "ca.pem").write_bytes(server.authority.pem)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    with face.client(server.config(token="alices-token", ca_data=None)) as client:
+        assert client.get("/version").status_code == 200
+
+
+def test_an_expired_certificate(face: Face, authority: Authority) -> None:
+    with APIServer(
+        authority=authority, certificate=authority.server("127.0.0.1", not_after=YESTERDAY)
+    ) as server:
+        error = refused(face, server, authority.pem)
+    assert "has expired" in str(error)
+    assert "clock" in str(error)
+    assert error.verify_code == 10
+
+
+def test_another_name(face: Face, authority: Authority) -> None:
+    with APIServer(authority=authority, certificate=authority.server("other.example")) as server:
+        error = refused(face, server, authority.pem)
+    assert "tls-server-name" in str(error)
+
+
+def test_insecure(face: Face, server: APIServer) -> None:
+    config = server.config(token="alices-token", ca_data=None, insecure_skip_tls_verify=True)
+    with face.client(config) as client:
+        assert client.get("/version").status_code == 200
+
+
+def test_an_empty_ca_file_trusts_nobody_K50(face: Face, server: APIServer, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").touch()
+    with face.client(server.config(ca_data=None, ca_file=str(tmp_path / "ca.pem"))) as client, pytest.raises(ServerCertificateError):  # fmt: skip
+        client.get("/version")
+
+
+def test_tls_below_1_2_is_refused_K51(face: Face, server: APIServer) -> None:
+    context = server._listener._context
+    assert context is not None
+    with warnings.catch_warnings(action="ignore"):
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+        context.minimum_version = ssl.TLSVersion.TLSv1
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with face.client(server.config()) as client, pytest.raises(face.library.ConnectError):
+        client.get("/version")
+
+
+class TestServersThatWantACertificate:
+    def test_and_get_none(self, face: Face, authority: Authority) -> None:
+        with (
+            APIServer(authority=authority, require_certificate=True) as server,
+            face.client(server.config()) as client,
+        ):
+            with pytest.raises(ClientCertificateError, match="the kubeconfig's user has none") as caught:
+                client.get("/version")
+        assert isinstance(caught.value, face.library.ReadError)
+
+    def test_and_get_one_of_another_ca(self, face: Face, authority: Authority) -> None:
+        pair = Authority("other").client("mallory")
+        with APIServer(authority=authority, require_certificate=True) as server:
+            with face.client(server.config(identity=pair)) as client, pytest.raises(ClientCertificateError, match="refused the client certificate"):  # fmt: skip
+                client.get("/version")
+        assert server.requests == []
+
+    def test_and_get_theirs(self, face: Face, authority: Authority) -> None:
+        with APIServer(authority=authority, require_certificate=True) as server:
+            with face.client(server.config(identity=authority.client("carol"))) as client:
+                assert client.get("/version").status_code == 200
+
+
+def test_an_earlier_error_is_not_taken_for_this_one(face: Face, authority: Authority) -> None:
+    """A client used while another error is being handled: that one's cause is not ours."""
+    with APIServer(authority=authority) as server:
+        url = server.url
+    with face.client(server.config()) as client:
+        try:
+            raise ssl.SSLCertVerificationError("earlier")
+        except ssl.SSLError:
+            with pytest.raises(face.library.ConnectError) as caught:
+                client.get(f"{url}/version")
+    assert not isinstance(caught.value, TLSError)
