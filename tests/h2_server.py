@@ -41,7 +41,8 @@ class H2Server:
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
-                threading.Thread(target=self._serve, args=self._socket.accept()[:1], daemon=True).start()
+                connection = self._socket.accept()[0]
+                threading.Thread(target=self._serve, args=(connection,), name="H2Server", daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         with suppress(OSError), self._context.wrap_socket(connection, server_side=True) as stream:

@@ -31,11 +31,14 @@ class AsyncLeasedStream:
 
     async def aclose(self) -> None:
         """Closes the body, and the whole pool if this was the last of a retired one."""
+        # Lets go of both: a response that somebody keeps must not keep connections alive.
+        body, self.body = self.body, None
+        pool, self.pool = self.pool, None
         try:
-            if self.body is not None:
-                await self.body.aclose()
+            if body is not None:
+                await body.aclose()
         finally:
-            inner = None if self.pool is None else self.pool.give_back(self)
+            inner = None if pool is None else pool.give_back(self)
             if inner is not None:
                 with shielded():
                     await inner.aclose()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import ssl
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Generic, TypeVar
@@ -143,11 +142,9 @@ class TransportState(ABC, Generic[Inner]):
 
     def after_fork(self) -> None:
         """In a child: its connections are the parent's, which goes on using them."""
-        with warnings.catch_warnings():
-            # Dropped, not closed: a lock inside may be held by a thread that is not there.
-            warnings.simplefilter("ignore", ResourceWarning)
-            self._ledger.forget()
-            self._elsewhere.clear()
+        # Dropped, not closed: a lock inside may be held by a thread that is not there.
+        self._ledger.forget()
+        self._elsewhere.clear()
         self._gate = self._new_gate()
 
 

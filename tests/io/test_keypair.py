@@ -1,0 +1,148 @@
+"""Keys reach OpenSSL through memory, and nothing stays behind (K55)."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Callable
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from kubeauth import Secret
+from kubeauth._credentials import _keypair
+from kubeauth._credentials._credential import Identity
+from kubeauth._credentials._keypair import check_identity, load_identity
+from kubeauth.errors import ClientCertificateError
+from kubeauth.testing import APIServer, Authority
+from tests.residue import no_residue
+
+WAYS = [
+    _keypair.through_memfd, _keypair.through_pipes, _keypair.through_nameless_file, _keypair.through_short_lived_file,
+]  # fmt: skip
+
+
+def identity(authority: Authority, name: str = "carol") -> Identity:
+    pair = authority.client(name)
+    return Identity(pair.certificate, Secret(pair.key))
+
+
+def context() -> ssl.SSLContext:
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_works_and_leaves_nothing(
+    way: _keypair.Way, authority: Authority, server: APIServer
+) -> None:
+    with no_residue():
+        it = context()
+        it.load_verify_locations(cadata=authority.pem.decode())
+        way(it, identity(authority))
+        port = int(server.url.rpartition(":")[2])
+        import socket
+
+        with (
+            socket.create_connection(("127.0.0.1", port)) as raw,
+            it.wrap_socket(raw, server_hostname="127.0.0.1") as tls,
+        ):
+            tls.sendall(b"GET /version HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+            while tls.recv(4096):
+                pass
+    assert server.requests[0].common_name == "carol"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_failure_leaves_nothing_either(way: _keypair.Way, authority: Authority) -> None:
+    one, other = identity(authority), identity(authority)
+    with no_residue(), pytest.raises(OSError):  # noqa: PT011 -- OpenSSL's own, or of the seek that a pipe refuses
+        way(context(), Identity(one.certificate, other.key))
+
+
+def test_off_the_main_thread(authority: Authority) -> None:
+    failed: list[BaseException] = []
+
+    def load() -> None:
+        try:
+            check_identity(identity(authority))
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=load) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+
+
+def test_where_one_way_is_closed_the_next_is_taken(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a system without memfd, in a container without /proc, with a full temporary directory."""
+    tried: list[str] = []
+
+    def closed(name: str) -> Callable[..., None]:
+        def way(*_: object) -> None:
+            tried.append(name)
+            raise OSError(38, "Function not implemented")
+
+        return way
+
+    for way in WAYS[:-1]:
+        monkeypatch.setattr(_keypair, way.__name__, closed(way.__name__))
+    load_identity(context(), identity(authority))
+    assert tried == ["through_memfd", "through_pipes", "through_nameless_file"]
+    monkeypatch.setattr(_keypair, WAYS[-1].__name__, closed("last"))
+    with pytest.raises(ClientCertificateError, match="Function not implemented"):
+        load_identity(context(), identity(authority))
+
+
+def test_what_does_not_fit_a_pipe_does_not_go_through_one(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(38, "no")
+
+    monkeypatch.setattr(_keypair, "through_memfd", fail)
+    monkeypatch.setattr(_keypair, "through_pipes", lambda *_: pytest.fail("would block"))
+    big = identity(authority)
+    filled = big.certificate + b"# padding\n" * (_keypair.PIPE_ROOM // 10)
+    load_identity(context(), Identity(filled, big.key))
+
+
+class TestWhatIsWrongWithIt:
+    def why(self, certificate: bytes, key: bytes) -> str:
+        with no_residue(), pytest.raises(ClientCertificateError) as caught:
+            check_identity(Identity(certificate, Secret(key)), where="/etc/c.pem")
+        assert "/etc/c.pem" in str(caught.value)
+        assert caught.value.__context__ is None
+        return str(caught.value)
+
+    def test_each_has_its_sentence(self, authority: Authority) -> None:
+        one, other = authority.client("a"), authority.client("b")
+        assert "no certificate in it" in self.why(b"", one.key)
+        assert "no private key beside it" in self.why(one.certificate, b"")
+        assert "no private key beside it" in self.why(one.certificate, one.certificate)
+        assert "does not match" in self.why(one.certificate, other.key)
+        assert "cannot be parsed" in self.why(
+            one.certificate[:100] + b"\n-----END CERTIFICATE-----\n", one.key
+        )
+        assert "cannot be parsed" in self.why(
+            one.certificate, one.key[:80] + b"\n-----END PRIVATE KEY-----\n"
+        )
+
+    def test_an_encrypted_key_is_not_asked_about_on_the_terminal(self, authority: Authority) -> None:
+        pair = authority.client("a")
+        key = serialization.load_pem_private_key(pair.key, None)
+        encrypted = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"x")
+        )  # fmt: skip
+        assert "encrypted" in self.why(pair.certificate, encrypted)
+
+
+def test_one_file_may_hold_both(authority: Authority) -> None:
+    """As kubelet-client-current.pem does."""
+    pair = authority.client("a")
+    both = pair.key + pair.certificate
+    check_identity(Identity(both, Secret(both)))

@@ -1,0 +1,154 @@
+"""A sync client made before a fork works in the child, and the parent's goes on."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import httpx2
+import pytest
+
+import kubeauth
+import kubeauth.httpx2
+from kubeauth import Secret
+from kubeauth.testing import APIServer, FakeClock
+from tests.faces import Face
+
+SYNC = [Face(httpx, "sync"), Face(httpx2, "sync")]
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here"),
+    pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),
+]
+
+
+def in_a_child(work: Callable[[], None]) -> int:
+    """Runs `work` in a forked child; its exit status, 0 if it went well."""
+    # The server's threads are in this process too. A thread that is inside OpenSSL at the fork takes a lock
+    # of OpenSSL's with it that nobody in the child can open, so they get a moment to finish.
+    time.sleep(0.05)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(15)  # a child that hangs must not outlive the test
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+@pytest.mark.parametrize("face", SYNC, ids=str)
+def test_a_client_made_before_a_fork_works_in_the_child(face: Face, server: APIServer) -> None:
+    config = server.config(token="alices-token", identity=server.authority.client("carol"))
+    with face.client(config) as client:
+        assert client.get("/version").status_code == 200
+
+        def ask() -> None:
+            for _ in range(3):
+                assert client.get("/version").status_code == 200
+
+        assert in_a_child(ask) == 0
+        assert client.get("/version").status_code == 200
+    # The child opened a connection of its own; the parent's was still good afterwards.
+    assert [request.connection for request in server.requests] == [1, 2, 2, 2, 1]
+    assert {(request.user, request.common_name) for request in server.requests} == {("alice", "carol")}
+
+
+@pytest.mark.parametrize("face", SYNC, ids=str)
+def test_many_children_at_once_under_load(face: Face) -> None:
+    """Forked while other threads are in the middle of requests, so that every lock of ours may be taken.
+
+    Without TLS: the locks of OpenSSL would be taken too, and no program can do anything about those.
+    """
+    stop = threading.Event()
+    failed: list[BaseException] = []
+    with (
+        APIServer(tls=False, tokens={"t": "alice"}) as server,
+        face.client(server.config(token="t")) as client,
+    ):
+
+        def ask() -> None:
+            while not stop.is_set():
+                try:
+                    assert client.get("/version").status_code == 200
+                except BaseException as error:
+                    failed.append(error)
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            results = [in_a_child(lambda: client.get("/version").raise_for_status()) for _ in range(10)]
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+    assert results == [0] * 10
+    assert failed == []
+
+
+@pytest.mark.parametrize("face", SYNC, ids=str)
+def test_an_open_stream_of_the_parent_survives(face: Face, server: APIServer) -> None:
+    watch = server.watch("/watch")
+    with face.client(server.config(token="alices-token")) as client, client.stream("GET", "/watch") as stream:
+        watch.wait_for_watchers()
+
+        def ask() -> None:
+            client.get("/version").raise_for_status()
+            client.close()
+
+        assert in_a_child(ask) == 0
+        watch.send({"n": 1})
+        watch.end()
+        assert stream.rest() == ['{"n": 1}']
+
+
+@pytest.mark.parametrize("face", SYNC, ids=str)
+def test_another_origin_too(face: Face, server: APIServer) -> None:
+    with APIServer(tls=False) as other, face.client(server.config(token="alices-token")) as client:
+        client.get(f"{other.url}/version")
+        assert in_a_child(lambda: client.get(f"{other.url}/version").raise_for_status()) == 0
+        client.get(f"{other.url}/version")
+    assert [request.connection for request in other.requests] == [1, 2, 1]
+
+
+@pytest.mark.parametrize("face", SYNC, ids=str)
+def test_files_are_still_watched_in_the_child(
+    face: Face, server: APIServer, tmp_path: Path, clock: FakeClock
+) -> None:
+    path = tmp_path / "token"
+    path.write_text("alices-token")
+    server.tokens["new-token"] = "new"
+    with face.client(server.config(token_file=str(path)), clock=clock) as client:
+        client.get("/version")
+        # The lock of the source is held by nobody who could give it back.
+        client.client._kube._source._renewing.acquire()
+
+        def ask() -> None:
+            path.write_text("new-token")
+            clock.advance(50.0)
+            client.get("/version").raise_for_status()
+
+        assert in_a_child(ask) == 0
+    assert [request.user for request in server.requests] == ["alice", "new"]
+
+
+def test_a_client_that_is_gone_is_not_remembered() -> None:
+    from kubeauth._credentials._fork import _registered
+
+    gc.collect()
+    before = len(_registered)
+    client = kubeauth.Client(kubeauth.ClientConfig(server="https://h", token=Secret("t")))
+    assert len(_registered) > before
+    del client
+    gc.collect()
+    assert len(_registered) == before

@@ -1,0 +1,233 @@
+"""No secret in a repr, a log at DEBUG, an error, a traceback with its locals, or a pickle (I14)."""
+
+from __future__ import annotations
+
+import base64
+import io
+import logging
+import pickle
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeauth import ClientConfig, Secret
+from kubeauth._transport._words import masked
+from kubeauth.errors import ConfigError
+from kubeauth.testing import Answer, APIServer, Authority
+from tests.faces import Face
+from tests.proxy_servers import Proxy
+
+# Not in any local variable of a test: its frames are part of the traceback too.
+TOKEN = "s3ntinel-token"
+PASSWORD = "s3ntinel-password"
+BASIC = base64.b64encode(f"bob:{PASSWORD}".encode()).decode()
+OF_THE_PROXY = base64.b64encode(f"user:{PASSWORD}".encode()).decode()
+
+
+def assert_clean(text: str) -> None:
+    for secret in ("s3ntinel", BASIC, OF_THE_PROXY, "PRIVATE KEY-----\\nM", "PRIVATE KEY-----\nM"):
+        assert secret not in text
+
+
+def everything_about(error: BaseException) -> str:
+    told = traceback.TracebackException.from_exception(error, capture_locals=True)
+    return "".join(told.format()) + repr(error) + str(error) + repr(vars(error))
+
+
+def with_token(api: APIServer, /, **fields: Any) -> ClientConfig:
+    return api.config(token=TOKEN, **fields)
+
+
+def with_password(api: APIServer, /, **fields: Any) -> ClientConfig:
+    return api.config(username="bob", password=Secret(PASSWORD), **fields)
+
+
+KINDS = [with_token, with_password]
+
+
+@pytest.fixture(autouse=True)
+def log() -> Any:
+    """Everything that anybody logs, at every level."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    # What a server in this process has read is not what the client says.
+    handler.addFilter(lambda record: record.threadName != "H2Server")
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(1)
+    yield stream
+    root.removeHandler(handler)
+    root.setLevel(level)
+    assert_clean(stream.getvalue())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_request_that_works(
+    face: Face, server: APIServer, kind: Callable[..., ClientConfig], log: io.StringIO
+) -> None:
+    server.tokens[TOKEN] = "alice"
+    server.passwords["bob"] = PASSWORD
+    config = kind(server, identity=server.authority.client("carol"))
+    with face.client(config) as client:
+        response = client.get("/version")
+        assert response.status_code == 200
+        for it in (config, client.client, client.client._transport, client.client._transport._source,
+                   client.client._transport._source.get(), response, response.request, response.request.headers,
+                   client.client.status()):  # fmt: skip
+            assert_clean(repr(it) + str(it))
+    # The test would notice: the request was logged, with the header.
+    assert "<masked>" in log.getvalue()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "fault", ["refused", "wrong CA", "hangs up", "nonsense", "timeout", "stream", "proxy", "401"]
+)
+def test_a_request_that_does_not(
+    face: Face, server: APIServer, kind: Callable[..., ClientConfig], fault: str
+) -> None:
+    config = kind(server)
+    with Proxy("http") as proxy:
+        if fault == "refused":
+            config = kind(server, server="https://127.0.0.1:9")
+        elif fault == "wrong CA":
+            config = kind(server, ca_data=Authority("other").pem)
+        elif fault == "proxy":
+            config = kind(
+                server, proxy_url=proxy.url.replace("//", f"//user:{PASSWORD}@"), server="https://127.0.0.1:9"
+            )
+        server.tokens = {TOKEN: "alice"}
+        server.passwords = {"bob": PASSWORD} if fault != "401" else {}
+        watch = server.watch("/watch")
+        answers = {"hangs up": Answer(hang_up=True), "nonsense": Answer(200, headers={"a b": "c"})}
+        server.on("POST", "/fault", answers.get(fault, Answer()))
+        try:
+            with face.client(config, timeout=1.0 if fault == "timeout" else None) as client:
+                if fault == "timeout":
+                    with client.stream("GET", "/watch") as stream:
+                        stream.line()
+                elif fault == "stream":
+                    with client.stream("GET", "/watch") as stream:
+                        watch.wait_for_watchers()
+                        server.hang_up()
+                        stream.rest()
+                else:
+                    client.request("POST", "/fault", content=b"x").raise_for_status()
+        except Exception as error:
+            watch.end()
+            assert_clean(everything_about(error))
+            if fault != "401":
+                assert_clean(repr(pickle.dumps(error)))
+        else:
+            assert fault == "401"
+            assert kind is with_token
+
+
+def test_a_body_that_fails_while_it_is_sent(face: Face, server: APIServer) -> None:
+    """The frames below us hold the headers at that moment."""
+
+    def chunks() -> Any:
+        yield b"x"
+        raise ValueError("of the caller's")
+
+    async def achunks() -> Any:
+        yield b"x"
+        raise ValueError("of the caller's")
+
+    with face.client(with_token(server)) as client:
+        with pytest.raises(ValueError, match="of the caller's") as caught:
+            client.request("POST", "/x", content=achunks() if face.is_async else chunks())
+    assert_clean(everything_about(caught.value))
+
+
+def test_the_callers_own_errors_keep_their_variables(face: Face, server: APIServer) -> None:
+    """What was being handled when the request was made is not ours to empty."""
+
+    def fails() -> None:
+        precious = "the caller's own"
+        raise KeyError(precious)
+
+    with face.client(server.config(server="https://127.0.0.1:9")) as client:
+        try:
+            fails()
+        except KeyError as first:
+            with pytest.raises(face.library.ConnectError):
+                client.get("/version")
+            told = traceback.TracebackException.from_exception(first, capture_locals=True)
+            assert "precious" in "".join(told.format())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_of_it_can_be_pickled(
+    face: Face, server: APIServer, kind: Callable[..., ClientConfig]
+) -> None:
+    client = face.Client(kind(server, identity=server.authority.client("carol")))
+    source = client._transport._source
+    for it in (client, client._transport, source, source.get(), source.get().identity):
+        with pytest.raises((TypeError, AttributeError, pickle.PicklingError, ConfigError)):
+            pickle.dumps(it)
+
+
+def test_files_that_fail_say_nothing_of_what_is_in_them(
+    face: Face, server: APIServer, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text(f"{TOKEN}\x00")
+    with pytest.raises(Exception, match="cannot be sent") as caught:
+        face.Client(server.config(token_file=str(token)))
+    assert_clean(everything_about(caught.value))
+    pair = server.authority.client("carol")
+    (tmp_path / "c.pem").write_bytes(pair.certificate)
+    (tmp_path / "k.pem").write_bytes(server.authority.client("dave").key)
+    with pytest.raises(Exception, match="does not match") as caught:
+        face.Client(
+            server.config(client_cert_file=str(tmp_path / "c.pem"), client_key_file=str(tmp_path / "k.pem"))
+        )
+    assert_clean(everything_about(caught.value))
+
+
+def test_a_key_where_its_path_belongs(face: Face, server: APIServer) -> None:
+    def make() -> None:
+        key = server.authority.client("carol").key.decode()
+        face.Client(server.config(client_cert_file="/c.pem", client_key_file=key))
+
+    with pytest.raises(Exception, match="cannot be used") as caught:
+        make()
+    assert_clean(str(caught.value))
+
+
+def test_http2_headers_are_not_logged(face: Face, authority: Authority) -> None:
+    from tests.h2_server import H2Server
+
+    with H2Server(authority.server("127.0.0.1")) as server:
+        config = ClientConfig(server=server.url, ca_data=authority.pem, token=Secret(TOKEN))
+        with face.client(config, http2=True) as client:
+            assert client.get("/x").http_version == "HTTP/2"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("Bearer abc", "Bearer <masked>"),
+        ("bearer abc", "bearer <masked>"),
+        ("BASIC abc def", "BASIC <masked>"),
+        ("Negotiate abc", "Negotiate <masked>"),
+        ("Digest abc", "<masked>"),
+        ("abc", "<masked>"),
+        ("Bearer", "Bearer"),
+        ("", ""),
+    ],
+)
+def test_how_an_authorization_is_masked_I14(value: str, shown: str) -> None:
+    assert masked([("Authorization", value), ("Accept", "x")]) == {"Authorization": shown, "Accept": "x"}
+
+
+def test_cookies_are_masked_too_I14() -> None:
+    assert masked([("Cookie", "a"), ("Proxy-Authorization", "b")]) == {
+        "Cookie": "<masked>",
+        "Proxy-Authorization": "<masked>",
+    }
