@@ -38,7 +38,11 @@ $(READY): pyproject.toml
 venv: $(READY) ## Make the virtual environment only
 
 .PHONY: demo
-demo: $(READY) ## Show what your kubeconfig (or a bundled sample) resolves to
+demo: $(READY) ## List namespaces of a local API server through both clients, across a rotation
+	@$(BIN)/python examples/demo.py
+
+.PHONY: config
+config: $(READY) ## Show what your kubeconfig (or a bundled sample) resolves to
 	@$(BIN)/python examples/show_config.py
 
 .PHONY: test
@@ -82,6 +86,8 @@ format: $(READY) ## Let ruff put the code in order
 bench: $(READY) ## Compare with the alternatives (installs them)
 	@if [ -n "$(UV)" ]; then uv pip install -q --python $(BIN)/python --group bench; \
 	else $(BIN)/python -m pip install -q --group bench; fi
+	$(BIN)/python benchmarks/requests.py
+	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/kubeconfig.py
 
 .PHONY: clean

@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from kubeauth.testing import APIServer
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SAMPLE = EXAMPLES / "kubeconfig.yaml"
@@ -63,3 +66,57 @@ def test_errors_example() -> None:
     shown = run("errors.py")
     assert shown.returncode == 0, shown.stderr
     assert 'users["alice"].user.token' in shown.stdout
+
+
+@pytest.fixture
+def kubeconfig(server: APIServer, tmp_path: Path) -> str:
+    path = tmp_path / "local"
+    path.write_text(yaml.safe_dump(server.kubeconfig({"token": "alices-token"})))
+    return str(path)
+
+
+def test_demo_shows_the_rotation() -> None:
+    shown = run("demo.py", COLUMNS="120")
+    assert shown.returncode == 0, shown.stderr
+    assert "kubeauth.Client lists namespaces: default, kube-public, kube-system" in shown.stdout
+    assert "kubeauth.AsyncClient lists namespaces: default, kube-public, kube-system" in shown.stdout
+    rows = [line for line in shown.stdout.splitlines() if "GET /api/v1/namespaces" in line]
+    assert [row.split("│")[2].strip() for row in rows] == ["alice", "bob", "bob"]
+
+
+def test_namespaces(kubeconfig: str) -> None:
+    shown = run("namespaces.py", KUBECONFIG=kubeconfig)
+    assert (shown.returncode, shown.stdout.split()) == (0, ["default", "kube-public", "kube-system"])
+    shown = run("namespaces.py", "other", KUBECONFIG=kubeconfig)
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert 'context "other" does not exist' in shown.stderr
+
+
+def test_namespaces_of_a_server_that_is_gone(server: APIServer, kubeconfig: str) -> None:
+    server.close()
+    shown = run("namespaces.py", KUBECONFIG=kubeconfig)
+    assert shown.returncode == 1
+    assert "error: [Errno" in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+def test_watch(server: APIServer, kubeconfig: str) -> None:
+    watch = server.watch("/api/v1/namespaces/web/pods")
+    with subprocess.Popen(
+        [sys.executable, str(EXAMPLES / "watch.py"), "web"],
+        env={**os.environ, "KUBECONFIG": kubeconfig},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        watch.wait_for_watchers()
+        for kind, name in (("ADDED", "a"), ("DELETED", "a")):
+            watch.send({"type": kind, "object": {"metadata": {"name": name}}})
+            assert process.stdout is not None
+            assert process.stdout.readline() == f"{kind} {name}\n"
+        watch.end()
+        assert process.wait() == 0
+
+
+def test_testing_your_code() -> None:
+    shown = run("testing_your_code.py")
+    assert (shown.returncode, shown.stdout) == (0, "ok\n"), shown.stderr

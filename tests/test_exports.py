@@ -42,7 +42,8 @@ def typed_names() -> set[str]:
 def test_all_dir_and_the_typed_imports_agree() -> None:
     shown = in_a_fresh_process("import json, kubeauth; print(json.dumps([kubeauth.__all__, dir(kubeauth)]))")
     assert shown[0] == shown[1] == dir(kubeauth) == sorted(kubeauth.__all__)
-    assert set(kubeauth.__all__) == typed_names() | {"__version__"}
+    # httpx2 may not be installed, and testing is not for programs: both are there when they are asked for.
+    assert set(kubeauth.__all__) == typed_names() - {"httpx2", "testing"} | {"__version__"}
 
 
 def test_every_name_can_be_had_by_attribute_and_by_import() -> None:
@@ -67,8 +68,44 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_nothing_heavy_is_imported_before_it_is_needed(code: str) -> None:
     modules = in_a_fresh_process(f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))")
     # .pth files of development tools may import things before any code of ours runs.
-    before = in_a_fresh_process("import json, sys; print(json.dumps(sorted(sys.modules)))")
+    needs = "import httpx" if "*" in code else "pass"
+    before = in_a_fresh_process(f"{needs}; import json, sys; print(json.dumps(sorted(sys.modules)))")
     assert not (set(modules) - set(before)) & set(NOT_BEFORE_NEEDED)
+
+
+def test_a_client_for_a_config_at_hand_imports_nothing_heavy() -> None:
+    code = "import kubeauth; kubeauth.Client(kubeauth.ClientConfig(server='https://h', token=kubeauth.Secret('t')))"
+    modules = in_a_fresh_process(f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))")
+    before = in_a_fresh_process("import json, sys, httpx; print(json.dumps(sorted(sys.modules)))")
+    assert not (set(modules) - set(before)) & set(NOT_BEFORE_NEEDED)
+
+
+def test_modules_that_are_asked_for_are_there() -> None:
+    code = "import json, kubeauth; print(json.dumps([kubeauth.httpx2.__name__, kubeauth.testing.__name__]))"
+    assert in_a_fresh_process(code) == ["kubeauth.httpx2", "kubeauth.testing"]
+
+
+def test_without_httpx2_it_says_what_to_install() -> None:
+    code = """
+import json, sys
+sys.modules["httpx2"] = None
+try:
+    import kubeauth.httpx2
+except ImportError as error:
+    print(json.dumps(str(error)))
+"""
+    assert (
+        in_a_fresh_process(code) == "kubeauth.httpx2 needs httpx2. Install it: pip install 'kubeauth[httpx2]'"
+    )
+
+
+@pytest.mark.parametrize("module", ["httpx2", "testing"])
+def test_the_names_of_a_public_module(module: str) -> None:
+    found = getattr(kubeauth, module)
+    assert all(hasattr(found, name) for name in found.__all__)
+    faces = {"AsyncClient", "AsyncKubeTransport", "Client", "KubeAuth", "KubeTransport", "ssl_context"}
+    if module == "httpx2":
+        assert set(found.__all__) == faces
 
 
 def test_importing_kubeauth_loads_one_module_of_it() -> None:
@@ -78,12 +115,16 @@ def test_importing_kubeauth_loads_one_module_of_it() -> None:
 
 def test_no_other_module_of_ours_is_public() -> None:
     public = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in ROOT.rglob("*.py")}
-    assert {name for name in public if not name.startswith("_")} == {"errors"}
+    assert {name for name in public if not name.startswith("_")} == {"errors", "httpx2", "testing"}
 
 
 def test_every_public_name_is_used_by_a_typed_program() -> None:
     program = (Path(__file__).parent / "typing" / "api.py").read_text()
-    unused = [name for name in (*kubeauth.__all__, *kubeauth.errors.__all__) if name not in program]
+    unused = [
+        name
+        for name in (*kubeauth.__all__, *kubeauth.errors.__all__, *kubeauth.testing.__all__)
+        if name not in program
+    ]
     assert unused == []
 
 

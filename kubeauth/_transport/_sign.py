@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubeauth._config._impersonation import Impersonation, impersonation_headers
 from kubeauth._credentials._credential import Credential
-from kubeauth._transport._shapes import Headers, URLLike
+from kubeauth._transport._shapes import Headers, HeadersLike, URLLike
 
 # Set on a request that KubeAuth signed, so that a KubeTransport below it can say that one is enough.
 SIGNED_BY_AUTH = "kubeauth.signed"
@@ -33,13 +33,21 @@ class Signer:
         A caller's own Authorization is left alone, and so is a caller's own impersonation.
         """
         authorization = credential.authorization
-        signs = authorization is not None and not given.get("Authorization")
-        impersonates = bool(self._impersonation) and not given.get("Impersonate-User")
-        if not (signs or impersonates):
+        if authorization is not None and _has(given, "Authorization"):
+            authorization = None
+        impersonation = self._impersonation
+        if impersonation and _has(given, "Impersonate-User"):
+            impersonation = []
+        if authorization is None and not impersonation:
             return None
         headers = given.copy()
-        if signs and authorization is not None:
+        if authorization is not None:
             headers["Authorization"] = authorization
-        if impersonates:
-            headers.update(self._impersonation)
+        if impersonation:
+            headers.update(impersonation)
         return headers
+
+
+def _has(headers: HeadersLike, name: str) -> bool:
+    """Whether there is one that is not empty. Most requests have none, which `in` finds out fastest."""
+    return name in headers and bool(headers.get(name))

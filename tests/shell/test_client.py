@@ -22,7 +22,7 @@ def names(response: Any) -> list[str]:
     return [item["metadata"]["name"] for item in response.json()["items"]]
 
 
-def test_a_token_K58(face: Face, server: APIServer) -> None:
+def test_a_token_k58(face: Face, server: APIServer) -> None:
     with face.client(server.config(token="alices-token")) as client:
         assert names(client.get("/api/v1/namespaces")) == ["default", "kube-public", "kube-system"]
     (request,) = server.requests
@@ -31,26 +31,26 @@ def test_a_token_K58(face: Face, server: APIServer) -> None:
 
 
 @pytest.mark.parametrize(("password", "status"), [("pass:word", 200), ("wrong", 401)])
-def test_a_password_I8(face: Face, server: APIServer, password: str, status: int) -> None:
+def test_a_password_i8(face: Face, server: APIServer, password: str, status: int) -> None:
     config = server.config(username="bob", password=Secret(password))
     with face.client(config) as client:
         assert client.get("/version").status_code == status
 
 
-def test_an_empty_password_is_valid_I8(face: Face, authority: Authority) -> None:
+def test_an_empty_password_is_valid_i8(face: Face, authority: Authority) -> None:
     with APIServer(authority=authority, passwords={"bob": ""}) as server, face.client(server.config(username="bob")) as client:  # fmt: skip
         assert client.get("/version").status_code == 200
     assert server.requests[0].header("authorization") == "Basic Ym9iOg=="
 
 
-def test_a_client_certificate_as_data_K55(face: Face, server: APIServer) -> None:
+def test_a_client_certificate_as_data_k55(face: Face, server: APIServer) -> None:
     with face.client(server.config(identity=server.authority.client("carol", ["dev"]))) as client:
         assert client.get("/version").status_code == 200
     (request,) = server.requests
     assert (request.user, request.common_name, request.header("authorization")) == ("carol", "carol", None)
 
 
-def test_a_client_certificate_in_files_K54(face: Face, server: APIServer, tmp_path: Path) -> None:
+def test_a_client_certificate_in_files_k54(face: Face, server: APIServer, tmp_path: Path) -> None:
     server.authority.client("carol").write(tmp_path / "c.pem", tmp_path / "k.pem")
     config = server.config(client_cert_file=str(tmp_path / "c.pem"), client_key_file=str(tmp_path / "k.pem"))
     with face.client(config) as client:
@@ -140,21 +140,21 @@ def test_a_password_in_the_servers_address_is_sent_and_not_logged(
 
 
 class TestTheCallersOwnHeaders:
-    def test_authorization_is_left_alone_I8(self, face: Face, server: APIServer) -> None:
+    def test_authorization_is_left_alone_i8(self, face: Face, server: APIServer) -> None:
         with face.client(server.config(token="wrong")) as client:
             assert client.get("/version", headers={"authorization": "Bearer alices-token"}).status_code == 200
         assert server.requests[0].all_headers("authorization") == ["Bearer alices-token"]
 
-    def test_an_empty_one_is_none_I8(self, face: Face, server: APIServer) -> None:
+    def test_an_empty_one_is_none_i8(self, face: Face, server: APIServer) -> None:
         with face.client(server.config(token="alices-token")) as client:
             assert client.get("/version", headers={"Authorization": ""}).status_code == 200
         assert server.requests[0].all_headers("authorization") == ["Bearer alices-token"]
 
-    def test_the_callers_auth_wins_I8(self, face: Face, server: APIServer) -> None:
+    def test_the_callers_auth_wins_i8(self, face: Face, server: APIServer) -> None:
         with face.client(server.config(token="wrong"), auth=("bob", "pass:word")) as client:
             assert client.get("/version").status_code == 200
 
-    def test_the_request_object_is_not_touched_I7(self, face: Face, server: APIServer) -> None:
+    def test_the_request_object_is_not_touched_i7(self, face: Face, server: APIServer) -> None:
         config = server.config(token="alices-token", impersonate=Impersonation(user="dave"))
         with face.client(config) as client:
             request = client.client.build_request("GET", "/version")
@@ -170,7 +170,7 @@ class TestImpersonation:
         user="dave", uid="7", groups=["a", "b"], extra={"scopes/x%": ["1", "2"], "team": ["t"]}
     )
 
-    def test_every_header_I9(self, face: Face, server: APIServer) -> None:
+    def test_every_header_i9(self, face: Face, server: APIServer) -> None:
         with face.client(server.config(token="alices-token", impersonate=self.WHO)) as client:
             client.get("/version")
         (request,) = server.requests
@@ -188,7 +188,7 @@ class TestImpersonation:
         ]
         assert request.user == "alice"
 
-    def test_none_of_them_beside_the_callers_I9(self, face: Face, server: APIServer) -> None:
+    def test_none_of_them_beside_the_callers_i9(self, face: Face, server: APIServer) -> None:
         with face.client(server.config(token="alices-token", impersonate=self.WHO)) as client:
             client.get("/version", headers={"impersonate-user": "erin"})
         (request,) = server.requests
@@ -196,7 +196,7 @@ class TestImpersonation:
         assert request.all_headers("impersonate-group") == []
         assert request.header("authorization") == "Bearer alices-token"
 
-    def test_it_goes_with_a_certificate_I9(self, face: Face, server: APIServer) -> None:
+    def test_it_goes_with_a_certificate_i9(self, face: Face, server: APIServer) -> None:
         config = server.config(identity=server.authority.client("carol"), impersonate=self.WHO)
         with face.client(config) as client:
             client.get("/version")
@@ -204,19 +204,19 @@ class TestImpersonation:
 
 
 class TestDefaults:
-    def test_user_agent_I10(self, face: Face, server: APIServer) -> None:
+    def test_user_agent_i10(self, face: Face, server: APIServer) -> None:
         with face.client(server.config()) as client:
             client.get("/version")
         form = rf"kubeauth/{re.escape(kubeauth.__version__)} \([a-z]+/[a-z0-9_]+\) python-httpx2?/\d.*"
         assert re.fullmatch(form, server.requests[0].header("user-agent") or "")
 
-    def test_the_callers_user_agent_stays_I10(self, face: Face, server: APIServer) -> None:
+    def test_the_callers_user_agent_stays_i10(self, face: Face, server: APIServer) -> None:
         with face.client(server.config(), headers={"user-agent": "mine/1"}) as client:
             client.get("/version")
             client.get("/version", headers={"user-agent": "mine/2"})
         assert [request.header("user-agent") for request in server.requests] == ["mine/1", "mine/2"]
 
-    def test_compression_is_asked_for_unless_disabled_K51(self, face: Face, server: APIServer) -> None:
+    def test_compression_is_asked_for_unless_disabled_k51(self, face: Face, server: APIServer) -> None:
         for disabled in (False, True):
             with face.client(server.config(disable_compression=disabled)) as client:
                 client.get("/version")
@@ -307,7 +307,7 @@ class TestRefusedWhenItIsBuilt:
             face.KubeTransport(config)
         return caught.value
 
-    def test_a_key_that_does_not_match_K55(self, face: Face, authority: Authority) -> None:
+    def test_a_key_that_does_not_match_k55(self, face: Face, authority: Authority) -> None:
         one, other = authority.client("a"), authority.client("b")
         config = ClientConfig(
             server="https://h", client_cert_data=one.certificate, client_key_data=Secret(other.key)
@@ -316,7 +316,7 @@ class TestRefusedWhenItIsBuilt:
         assert isinstance(error, ClientCertificateError)
         assert "does not match" in str(error)
 
-    def test_rubbish_for_a_certificate_K55(self, face: Face, authority: Authority) -> None:
+    def test_rubbish_for_a_certificate_k55(self, face: Face, authority: Authority) -> None:
         rubbish = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
         for data in (b"rubbish", rubbish):
             config = ClientConfig(
@@ -324,7 +324,7 @@ class TestRefusedWhenItIsBuilt:
             )
             assert isinstance(self.refused(face, config), ClientCertificateError)
 
-    def test_a_ca_that_is_none_K50(self, face: Face, tmp_path: Path) -> None:
+    def test_a_ca_that_is_none_k50(self, face: Face, tmp_path: Path) -> None:
         for field in ({"ca_data": b"x"}, {"ca_file": str(tmp_path / "none")}):
             assert isinstance(self.refused(face, ClientConfig(server="https://h", **field)), TLSError)
 
@@ -355,7 +355,7 @@ class TestRefusedWhenItIsBuilt:
         error = self.refused(face, ClientConfig(server="https://h", client_key_data=Secret(pair.key)))
         assert "its certificate is not set" in str(error)
 
-    def test_a_plugin_of_a_version_that_is_gone_X1(self, face: Face) -> None:
+    def test_a_plugin_of_a_version_that_is_gone_x1(self, face: Face) -> None:
         exec_config = kubeauth.ExecConfig(command="p", api_version="client.authentication.k8s.io/v1alpha1")
         for token in (None, Secret("t")):
             error = self.refused(face, ClientConfig(server="https://h", exec=exec_config, token=token))
@@ -372,7 +372,7 @@ class TestRefusedWhenItIsBuilt:
         assert "secret" not in str(error)
 
 
-def test_a_static_credential_wins_over_a_plugin_I1(face: Face, server: APIServer) -> None:
+def test_a_static_credential_wins_over_a_plugin_i1(face: Face, server: APIServer) -> None:
     exec_config = kubeauth.ExecConfig(
         command="/does/not/exist", api_version="client.authentication.k8s.io/v1"
     )

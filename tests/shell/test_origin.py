@@ -219,7 +219,7 @@ class TestKubeAuth:
             client.get(f"{plain.url}/version")
         assert_nothing_of_ours(plain.requests[0])
 
-    def test_the_callers_authorization_is_left_alone_I8(self, face: Face, server: APIServer) -> None:
+    def test_the_callers_authorization_is_left_alone_i8(self, face: Face, server: APIServer) -> None:
         with by_auth(face, server.config(token="wrong")) as client:
             assert client.get("/version", headers={"Authorization": "Bearer alices-token"}).status_code == 200
 

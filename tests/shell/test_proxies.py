@@ -38,12 +38,12 @@ def named(authority: Authority) -> Iterator[APIServer]:
 class TestServerName:
     """tls-server-name x {direct, http, https, socks5} x {httpx, httpx2} x {sync, asyncio, trio}."""
 
-    def test_direct_K51(self, face: Face, named: APIServer) -> None:
+    def test_direct_k51(self, face: Face, named: APIServer) -> None:
         with face.client(named.config(token="t", tls_server_name="kubernetes.default")) as client:
             assert client.get("/version").status_code == 200
         assert named.requests[0].sni == "kubernetes.default"
 
-    def test_through_a_proxy_K51(self, face: Face, named: APIServer, proxy: Proxy) -> None:
+    def test_through_a_proxy_k51(self, face: Face, named: APIServer, proxy: Proxy) -> None:
         config = named.config(token="t", tls_server_name="kubernetes.default", proxy_url=proxy.url)
         with face.client(config) as client:
             for _ in range(2):
@@ -70,7 +70,7 @@ class TestServerName:
 
 
 class TestProxies:
-    def test_its_name_and_password_K52(self, face: Face, server: APIServer, proxy: Proxy) -> None:
+    def test_its_name_and_password_k52(self, face: Face, server: APIServer, proxy: Proxy) -> None:
         url = proxy.url.replace("//", "//user:p%40ss@")
         with face.client(server.config(token="alices-token", proxy_url=url)) as client:
             assert client.get("/version").status_code == 200
@@ -128,7 +128,7 @@ class TestTheEnvironment:
             it.url = it.url.replace("127.0.0.1", "api.example")
             yield it
 
-    def test_it_is_asked_when_the_kubeconfig_says_nothing_K52(
+    def test_it_is_asked_when_the_kubeconfig_says_nothing_k52(
         self, face: Face, elsewhere: APIServer, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
@@ -151,7 +151,7 @@ class TestTheEnvironment:
         face.Client(ClientConfig(server="https://h"), inner=inner, trust_env=False)
         assert [str(each and each.url) for each in seen] == ["http://127.0.0.1:9", "None"]
 
-    def test_no_proxy_leads_past_it_K52(
+    def test_no_proxy_leads_past_it_k52(
         self, face: Face, server: APIServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
@@ -159,7 +159,7 @@ class TestTheEnvironment:
         with face.client(server.config(token="alices-token")) as client:
             assert client.get("/version").status_code == 200  # loopback, never through a proxy
 
-    def test_the_kubeconfigs_proxy_is_used_whatever_no_proxy_says_K52(
+    def test_the_kubeconfigs_proxy_is_used_whatever_no_proxy_says_k52(
         self, face: Face, server: APIServer, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
@@ -168,7 +168,7 @@ class TestTheEnvironment:
             assert client.get("/version").status_code == 200
         assert len(proxy.targets) == 1
 
-    def test_other_origins_are_asked_about_one_by_one_K52(
+    def test_other_origins_are_asked_about_one_by_one_k52(
         self, face: Face, server: APIServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
@@ -186,7 +186,7 @@ class TestTheEnvironment:
 
 
 @pytest.mark.parametrize(("url", "environ", "expected"), proxies.TABLE)
-def test_the_no_proxy_table_reaches_the_inner_transport_K52(
+def test_the_no_proxy_table_reaches_the_inner_transport_k52(
     url: str, environ: dict[str, str], expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Go's answers, through the face: httpx itself would ask the environment by other rules."""

@@ -28,7 +28,7 @@ def with_files(server: APIServer, files: tuple[Path, Path], **fields: Any) -> Cl
 
 
 class TestClientCertificate:
-    def test_a_new_one_is_used_for_the_next_request_K54(
+    def test_a_new_one_is_used_for_the_next_request_k54(
         self, face: Face, server: APIServer, files: tuple[Path, Path], clock: FakeClock
     ) -> None:
         server.authority.client("carol").write(*files)
@@ -42,7 +42,7 @@ class TestClientCertificate:
         assert [request.user for request in server.requests] == ["carol", "carol", "dave", "dave"]
         assert [request.connection for request in server.requests] == [1, 1, 2, 2]
 
-    def test_the_same_one_again_changes_nothing_K54(
+    def test_the_same_one_again_changes_nothing_k54(
         self, face: Face, server: APIServer, files: tuple[Path, Path], clock: FakeClock
     ) -> None:
         pair = server.authority.client("carol")
@@ -54,7 +54,7 @@ class TestClientCertificate:
                 clock.advance(1.0)
         assert {request.connection for request in server.requests} == {1}
 
-    def test_an_open_stream_runs_to_its_end_on_the_old_one_C16(
+    def test_an_open_stream_runs_to_its_end_on_the_old_one_c16(
         self, face: Face, server: APIServer, files: tuple[Path, Path], clock: FakeClock
     ) -> None:
         watch = server.watch("/watch")
@@ -117,7 +117,7 @@ class TestClientCertificate:
     @pytest.mark.parametrize(
         "half", ["certificate", "key", "empty certificate", "cut key", "no certificate", "rubbish"]
     )
-    def test_a_half_written_pair_changes_nothing_K54(
+    def test_a_half_written_pair_changes_nothing_k54(
         self, face: Face, server: APIServer, files: tuple[Path, Path], clock: FakeClock, half: str,
         caplog: pytest.LogCaptureFixture,
     ) -> None:  # fmt: skip
@@ -150,7 +150,7 @@ class TestClientCertificate:
         assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 1
         assert new.key.decode() not in caplog.text
 
-    def test_inline_data_on_either_side_is_constant_K54(
+    def test_inline_data_on_either_side_is_constant_k54(
         self, face: Face, server: APIServer, files: tuple[Path, Path], clock: FakeClock
     ) -> None:
         pair = server.authority.client("carol")
@@ -166,7 +166,7 @@ class TestClientCertificate:
             pair.write(*files)
         assert [request.user for request in server.requests] == ["carol", "carol"]
 
-    def test_kubernetes_swaps_a_symlink_K54(
+    def test_kubernetes_swaps_a_symlink_k54(
         self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock
     ) -> None:
         for name in ("one", "two"):
@@ -187,7 +187,7 @@ class TestCA:
     def config(self, server: APIServer, path: Path) -> ClientConfig:
         return server.config(token="alices-token", ca_data=None, ca_file=str(path))
 
-    def test_a_new_one_is_used_after_five_minutes_K53(
+    def test_a_new_one_is_used_after_five_minutes_k53(
         self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock
     ) -> None:
         path = tmp_path / "ca.pem"
@@ -206,7 +206,7 @@ class TestCA:
             assert client.get("/version").status_code == 200
         assert len(server.requests) == 3
 
-    def test_an_open_stream_is_not_cut_K53(
+    def test_an_open_stream_is_not_cut_k53(
         self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock
     ) -> None:
         watch = server.watch("/watch")
@@ -226,7 +226,7 @@ class TestCA:
         assert [request.connection for request in server.requests] == [1, 2]
 
     @pytest.mark.parametrize("damage", ["empty", "gone", "rubbish", "the same"])
-    def test_what_is_no_ca_changes_nothing_for_five_minutes_K53(
+    def test_what_is_no_ca_changes_nothing_for_five_minutes_k53(
         self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock, damage: str
     ) -> None:
         path = tmp_path / "ca.pem"
@@ -248,7 +248,7 @@ class TestCA:
             client.get("/version")
         assert {request.connection for request in server.requests} == {1}
 
-    def test_data_beside_a_file_is_constant_K53(
+    def test_data_beside_a_file_is_constant_k53(
         self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock
     ) -> None:
         path = tmp_path / "ca.pem"
@@ -258,7 +258,7 @@ class TestCA:
             assert client.get("/version").status_code == 200
             assert client.client.status().last_error is None
 
-    def test_an_empty_file_is_filled_later_K50_K53(
+    def test_an_empty_file_is_filled_later_k50_k53(
         self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock
     ) -> None:
         path = tmp_path / "ca.pem"
@@ -282,7 +282,7 @@ class TestTokenFile:
     def users(self, server: APIServer) -> list[str | None]:
         return [request.user for request in server.requests]
 
-    def test_it_is_trimmed_and_read_again_after_50_seconds_K61_K62(
+    def test_it_is_trimmed_and_read_again_after_50_seconds_k61_k62(
         self, face: Face, server: APIServer, path: Path, clock: FakeClock
     ) -> None:
         with face.client(server.config(token_file=str(path)), clock=clock) as client:
@@ -296,7 +296,7 @@ class TestTokenFile:
         # A new token needs no new connection.
         assert {request.connection for request in server.requests} == {1}
 
-    def test_kube_auth_reads_it_again_too_K62(
+    def test_kube_auth_reads_it_again_too_k62(
         self, face: Face, server: APIServer, path: Path, clock: FakeClock
     ) -> None:
         config = server.config(token_file=str(path))
@@ -314,14 +314,14 @@ class TestTokenFile:
             client.get("/version")
         assert self.users(server) == ["user-0", "user-1"]
 
-    def test_the_file_wins_over_the_token_K60(
+    def test_the_file_wins_over_the_token_k60(
         self, face: Face, server: APIServer, path: Path, clock: FakeClock
     ) -> None:
         with face.client(server.config(token="spare", token_file=str(path)), clock=clock) as client:
             client.get("/version")
         assert self.users(server) == ["user-0"]
 
-    def test_the_token_is_used_while_the_file_was_never_read_K60(
+    def test_the_token_is_used_while_the_file_was_never_read_k60(
         self, face: Face, server: APIServer, path: Path, clock: FakeClock
     ) -> None:
         path.unlink()
@@ -336,7 +336,7 @@ class TestTokenFile:
         assert self.users(server) == ["spare", "user-1", "user-1"]
 
     @pytest.mark.parametrize("damage", ["gone", "empty", "blank", "not text", "no header"])
-    def test_a_failed_read_keeps_the_last_and_tries_each_time_K63(
+    def test_a_failed_read_keeps_the_last_and_tries_each_time_k63(
         self,
         face: Face,
         server: APIServer,
@@ -365,7 +365,7 @@ class TestTokenFile:
         assert self.users(server) == ["user-0", "user-0", "user-0", "user-2"]
         assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 1
 
-    def test_a_401_does_not_read_it_again_K64(
+    def test_a_401_does_not_read_it_again_k64(
         self, face: Face, server: APIServer, path: Path, clock: FakeClock
     ) -> None:
         with face.client(server.config(token_file=str(path)), clock=clock) as client:
@@ -378,7 +378,7 @@ class TestTokenFile:
             assert client.get("/version").status_code == 200
         assert len(server.requests) == 4
 
-    def test_a_file_that_cannot_be_read_at_first_K59(self, face: Face, tmp_path: Path) -> None:
+    def test_a_file_that_cannot_be_read_at_first_k59(self, face: Face, tmp_path: Path) -> None:
         with pytest.raises(TokenFileError) as caught:
             face.Client(ClientConfig(server="https://h", token_file=str(tmp_path / "none")))
         assert caught.value.path == str(tmp_path / "none")

@@ -222,11 +222,11 @@ def test_http2_headers_are_not_logged(face: Face, authority: Authority) -> None:
         ("", ""),
     ],
 )
-def test_how_an_authorization_is_masked_I14(value: str, shown: str) -> None:
+def test_how_an_authorization_is_masked_i14(value: str, shown: str) -> None:
     assert masked([("Authorization", value), ("Accept", "x")]) == {"Authorization": shown, "Accept": "x"}
 
 
-def test_cookies_are_masked_too_I14() -> None:
+def test_cookies_are_masked_too_i14() -> None:
     assert masked([("Cookie", "a"), ("Proxy-Authorization", "b")]) == {
         "Cookie": "<masked>",
         "Proxy-Authorization": "<masked>",

@@ -31,14 +31,14 @@ def refused(face: Face, server: APIServer, ca: bytes | None) -> Any:
     return error
 
 
-def test_an_intermediate_alone_is_an_anchor_K50a(face: Face) -> None:
+def test_an_intermediate_alone_is_an_anchor_k50a(face: Face) -> None:
     intermediate = Authority("root").intermediate()
     with APIServer(certificate=intermediate.server("127.0.0.1", chain=False)) as server:
         with face.client(server.config(ca_data=intermediate.pem)) as client:
             assert client.get("/version").status_code == 200
 
 
-def test_the_root_of_an_intermediate_K50(face: Face) -> None:
+def test_the_root_of_an_intermediate_k50(face: Face) -> None:
     root = Authority("root")
     with APIServer(certificate=root.intermediate().server("127.0.0.1")) as server:
         with face.client(server.config(ca_data=root.pem)) as client:
@@ -51,14 +51,14 @@ def test_a_server_that_does_not_send_its_intermediate(face: Face) -> None:
         assert "unknown authority" in str(refused(face, server, root.pem))
 
 
-def test_a_ca_without_key_identifiers_K50a(face: Face) -> None:
+def test_a_ca_without_key_identifiers_k50a(face: Face) -> None:
     """Python 3.13's own default would refuse it; Go does not."""
     authority = Authority(key_identifiers=False)
     with APIServer(authority=authority) as server, face.client(server.config()) as client:
         assert client.get("/version").status_code == 200
 
 
-def test_the_servers_own_certificate_is_an_anchor_K50a(face: Face) -> None:
+def test_the_servers_own_certificate_is_an_anchor_k50a(face: Face) -> None:
     pair = Authority().server("127.0.0.1")
     with (
         APIServer(certificate=pair) as server,
@@ -78,7 +78,7 @@ def test_another_ca_of_the_same_name(face: Face, server: APIServer) -> None:
     refused(face, server, Authority().pem)
 
 
-def test_the_systems_cas_do_not_count_beside_one_K50(
+def test_the_systems_cas_do_not_count_beside_one_k50(
     face: Face, server: APIServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "ca.pem").write_bytes(server.authority.pem)
@@ -86,7 +86,7 @@ def test_the_systems_cas_do_not_count_beside_one_K50(
     refused(face, server, Authority("other").pem)
 
 
-def test_the_systems_cas_count_without_one_K50(
+def test_the_systems_cas_count_without_one_k50(
     face: Face, server: APIServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "ca.pem").write_bytes(server.authority.pem)
@@ -117,13 +117,13 @@ def test_insecure(face: Face, server: APIServer) -> None:
         assert client.get("/version").status_code == 200
 
 
-def test_an_empty_ca_file_trusts_nobody_K50(face: Face, server: APIServer, tmp_path: Path) -> None:
+def test_an_empty_ca_file_trusts_nobody_k50(face: Face, server: APIServer, tmp_path: Path) -> None:
     (tmp_path / "ca.pem").touch()
     with face.client(server.config(ca_data=None, ca_file=str(tmp_path / "ca.pem"))) as client, pytest.raises(ServerCertificateError):  # fmt: skip
         client.get("/version")
 
 
-def test_tls_below_1_2_is_refused_K51(face: Face, server: APIServer) -> None:
+def test_tls_below_1_2_is_refused_k51(face: Face, server: APIServer) -> None:
     context = server._listener._context
     assert context is not None
     with warnings.catch_warnings(action="ignore"):

@@ -110,7 +110,7 @@ async def _tasks(face: Face, config: ClientConfig, clock: Clock, rotator: thread
 EXPECTED_LINES = [f'{{"n": {number}}}' for number in range(ROTATIONS)]
 
 
-def test_a_client_certificate_replaced_under_load_K54(face: Face, server: APIServer, tmp_path: Path) -> None:
+def test_a_client_certificate_replaced_under_load_k54(face: Face, server: APIServer, tmp_path: Path) -> None:
     files = tmp_path / "c.pem", tmp_path / "k.pem"
     pairs = [server.authority.client(f"user-{number}") for number in range(ROTATIONS)]
     server.authority.client("first").write(*files)
@@ -132,7 +132,7 @@ def test_a_client_certificate_replaced_under_load_K54(face: Face, server: APISer
     assert all(len(who) == 1 for who in by_connection.values())
 
 
-def test_half_written_pairs_under_load_K54(face: Face, server: APIServer, tmp_path: Path) -> None:
+def test_half_written_pairs_under_load_k54(face: Face, server: APIServer, tmp_path: Path) -> None:
     files = tmp_path / "c.pem", tmp_path / "k.pem"
     server.authority.client("first").write(*files)
     others = [server.authority.client("other") for _ in range(ROTATIONS)]
@@ -149,7 +149,7 @@ def test_half_written_pairs_under_load_K54(face: Face, server: APIServer, tmp_pa
     assert {request.user for request in server.requests} == {"first"}
 
 
-def test_a_ca_replaced_under_load_K53(face: Face, server: APIServer, tmp_path: Path) -> None:
+def test_a_ca_replaced_under_load_k53(face: Face, server: APIServer, tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     path.write_bytes(server.authority.pem)
     extra = [Authority(f"extra {number}").pem for number in range(ROTATIONS)]
@@ -166,7 +166,7 @@ def test_a_ca_replaced_under_load_K53(face: Face, server: APIServer, tmp_path: P
     assert lines == EXPECTED_LINES
 
 
-def test_a_token_file_replaced_under_load_K62(face: Face, server: APIServer, tmp_path: Path) -> None:
+def test_a_token_file_replaced_under_load_k62(face: Face, server: APIServer, tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("alices-token")
     server.tokens |= {f"token-{number}": f"user-{number}" for number in range(ROTATIONS)}

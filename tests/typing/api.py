@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import assert_type
 
+import httpx
+import httpx2
+
 import kubeauth
 from kubeauth import (
+    AsyncClient,
+    AsyncKubeTransport,
+    Client,
     ClientConfig,
     ExecConfig,
     ExecOptions,
     Impersonation,
+    KubeAuth,
+    KubeTransport,
     PluginPolicy,
     Secret,
+    Status,
     errors,
     in_cluster_config,
     load_config,
     ssl_context,
+    testing,
 )
 
 assert_type(kubeauth.__version__, str)
@@ -51,6 +62,47 @@ assert_type(Impersonation(user="u", groups=["g"], extra={"k": ["v"]}), Impersona
 assert_type(ssl_context(config), ssl.SSLContext)
 
 assert_type(config.describe(), dict[str, str])
+
+with Client(config) as client:
+    assert_type(client, Client)
+    assert_type(client.get("/api/v1/namespaces"), httpx.Response)
+    assert_type(client.status(), Status)
+    assert_type(client.status().expires, datetime | None)
+    assert_type(client.status().last_error, errors.KubeAuthError | None)
+Client()
+Client(context="prod", headers={"a": "b"}, follow_redirects=True, timeout=5.0, limits=httpx.Limits())
+Client(
+    config, inner=lambda context, proxy: httpx.HTTPTransport(verify=context, proxy=proxy), drain_timeout=60.0
+)
+httpx.Client(transport=KubeTransport(config, http2=True), base_url=config.server)
+httpx.AsyncClient(transport=AsyncKubeTransport(config), base_url=config.server)
+httpx.Client(auth=KubeAuth(config), verify=ssl_context(config), base_url=config.server)
+
+
+async def asynchronous() -> None:
+    async with AsyncClient(config) as client:
+        assert_type(await client.get("/api/v1/namespaces"), httpx.Response)
+        assert_type(client.status(), Status)
+    async with kubeauth.httpx2.AsyncClient(config) as client2:
+        assert_type(await client2.get("/api/v1/namespaces"), httpx2.Response)
+
+
+with kubeauth.httpx2.Client(config) as client2:
+    assert_type(client2.get("/api/v1/namespaces"), httpx2.Response)
+httpx2.Client(transport=kubeauth.httpx2.KubeTransport(config), base_url=config.server)
+httpx2.AsyncClient(transport=kubeauth.httpx2.AsyncKubeTransport(config), base_url=config.server)
+httpx2.Client(auth=kubeauth.httpx2.KubeAuth(config), verify=kubeauth.httpx2.ssl_context(config))
+
+with testing.APIServer(tokens={"t": "alice"}, authority=testing.Authority()) as server:
+    assert_type(server.config(token="t"), ClientConfig)
+    assert_type(server.requests, list[testing.Received])
+    assert_type(server.watch("/api/v1/pods"), testing.Watch)
+    assert_type(server.authority.client("carol", ["dev"]), testing.KeyPair)
+    server.on("GET", "/x", testing.Answer(200, {"a": 1}))
+    server.on("GET", "/y", lambda request: testing.Answer(200, request.body))
+    Client(server.config(token="t"), clock=testing.FakeClock())
+plugin = testing.PluginScript(".")
+assert_type(plugin.runs, list[testing.PluginRun])
 assert_type(PluginPolicy.allow_all(), PluginPolicy)
 assert_type(PluginPolicy.deny_all(), PluginPolicy)
 assert_type(Secret("token"), Secret[str])
@@ -68,6 +120,8 @@ except errors.PluginNotAllowed as error:
     assert_type(error.policy, str)
 except (errors.PluginNotFound, errors.PluginNotStarted, errors.PluginNeedsTerminal) as error:
     assert_type(error.command, str)
+except errors.ServerCertificateError as error:
+    assert_type(error.verify_code, int)
 except errors.PluginFailed as error:
     assert_type(error.exit_code, int)
 except errors.PluginTimeout as error:

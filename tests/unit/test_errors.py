@@ -10,6 +10,7 @@ from kubeauth import errors
 from kubeauth.errors import KubeAuthError, KubeConfigError, Problem
 
 EXAMPLES: dict[str, dict[str, object]] = {
+    "ServerCertificateError": {"verify_code": 10},
     "KubeConfigError": {"path": "/p", "field": "f", "problems": (Problem("m", "/p", "f", "h"),)},
     "InClusterError": {"path": "/p"},
     "PluginNotAllowed": {"command": "c", "policy": "DenyAll"},
