@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from kubeauth.testing import APIServer
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -26,10 +29,23 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+@pytest.fixture
+def kubeconfig(server: APIServer, tmp_path: Path) -> str:
+    """A real server behind every name that the documentation uses."""
+    document = server.kubeconfig({"token": "alices-token"})
+    (context,) = document["contexts"]
+    document["contexts"] = [{**context, "name": name} for name in ("prod", "staging")]
+    document["current-context"] = "prod"
+    document["clusters"].append({**document["clusters"][0], "name": "prod"})
+    document["users"].append({**document["users"][0], "name": "robot"})
+    path = tmp_path / "config"
+    path.write_text(yaml.safe_dump(document))
+    return str(path)
+
+
 @pytest.mark.parametrize("block", BLOCKS)
-def test_code_blocks_run(block: str) -> None:
-    environ = {**os.environ, "KUBECONFIG": str(ROOT / "examples" / "kubeconfig.yaml")}
-    # The sample's CA is not a real one; contexts that only resolve are fine.
+def test_code_blocks_run(block: str, kubeconfig: str) -> None:
+    environ = {**os.environ, "KUBECONFIG": kubeconfig}
     run = subprocess.run(
         [sys.executable, "-c", block], env=environ, capture_output=True, text=True, check=False
     )
