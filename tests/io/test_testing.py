@@ -1,0 +1,253 @@
+"""kubeauth.testing does what its docstrings say, for other people's tests as for ours."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+from cryptography import x509
+
+import kubeauth
+from kubeauth.testing import Answer, APIServer, Authority, FakeClock, PluginScript
+from tests.residue import no_residue
+
+
+class TestAPIServer:
+    def test_it_leaves_nothing_behind(self) -> None:
+        with no_residue():
+            with APIServer() as server, kubeauth.Client(server.config()) as client:
+                watch = server.watch("/watch")
+                with client.stream("GET", "/watch"):
+                    watch.wait_for_watchers()
+
+    def test_in_an_event_loop(self) -> None:
+        async def main() -> None:
+            async with (
+                APIServer(tokens={"t": "alice"}) as server,
+                kubeauth.AsyncClient(server.config(token="t")) as client,
+            ):
+                review = await client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json={})
+                assert review.json()["status"]["userInfo"]["username"] == "alice"
+
+        anyio.run(main)
+
+    def test_who_is_known(self) -> None:
+        with APIServer(tokens={"t": "alice"}, passwords={"bob": "p"}) as server:
+            for config, user in (
+                (server.config(token="t"), "alice"),
+                (server.config(token="x"), None),
+                (server.config(username="bob", password=kubeauth.Secret("p")), "bob"),
+                (server.config(identity=server.authority.client("carol")), "carol"),
+                (server.config(), None),
+            ):
+                with kubeauth.Client(config) as client:
+                    assert client.get("/version").status_code == (200 if user else 401)
+            assert [request.user for request in server.requests] == ["alice", None, "bob", "carol", None]
+
+    def test_nobody_in_particular(self) -> None:
+        with APIServer() as server, kubeauth.Client(server.config()) as client:
+            review = client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json={})
+            assert review.json()["status"]["userInfo"]["username"] == "system:anonymous"
+
+    def test_what_it_was_not_taught_is_a_404_as_of_kubernetes(self) -> None:
+        with APIServer() as server, kubeauth.Client(server.config()) as client:
+            response = client.get("/nothing?here")
+            assert (response.status_code, response.json()["kind"]) == (404, "Status")
+            assert server.requests[0].path == "/nothing?here"
+
+    def test_bodies_of_every_kind(self) -> None:
+        with APIServer() as server, kubeauth.Client(server.config()) as client:
+            server.on("PUT", "/x", lambda request: Answer(200, request.body))
+            assert client.put("/x", content=b"abc").content == b"abc"
+            assert client.put("/x", content=iter([b"a", b"bc"])).content == b"abc"
+            server.on("GET", "/stream", Answer(chunks=[b"a", b"b"]))
+            assert client.get("/stream").content == b"ab"
+            server.on("DELETE", "/x", Answer(204))
+            assert client.delete("/x").status_code == 204
+            assert client.head("/version").status_code == 404
+            server.on("HEAD", "/version", Answer(200, b"not sent"))
+            assert client.head("/version").content == b""
+            assert len({request.connection for request in server.requests}) == 1
+
+    def test_a_watch_reaches_all_who_watch(self) -> None:
+        with APIServer() as server, kubeauth.Client(server.config()) as client:
+            watch = server.watch("/watch")
+            with client.stream("GET", "/watch") as one, client.stream("GET", "/watch") as two:
+                watch.wait_for_watchers(2)
+                watch.send({"n": 1})
+                watch.end()
+                assert [*one.iter_lines(), *two.iter_lines()] == ['{"n": 1}', '{"n": 1}']
+            with pytest.raises(TimeoutError, match="2 of 3"):
+                watch.wait_for_watchers(3, timeout=0.01)
+
+    def test_it_takes_other_connections_while_one_client_is_slow(self) -> None:
+        with APIServer() as server, kubeauth.Client(server.config()) as client:
+            with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))):
+                # It says nothing, not even hello.
+                assert client.get("/version").status_code == 200
+
+    def test_a_kubeconfig_for_kubectl(self, tmp_path: Path) -> None:
+        with APIServer(tokens={"t": "alice"}) as server:
+            path = tmp_path / "config"
+            path.write_text(json.dumps(server.kubeconfig({"token": "t"})))
+            with kubeauth.Client(kubeauth.load_config(path)) as client:
+                assert client.get("/version").status_code == 200
+
+    def test_what_it_received_is_printed_without_secrets(self) -> None:
+        with APIServer() as server, kubeauth.Client(server.config(token="s3ntinel")) as client:
+            client.post("/version", content=b"s3ntinel")
+            assert "s3ntinel" not in repr(server.requests)
+            assert server.requests[0].all_headers("AUTHORIZATION") == ["Bearer s3ntinel"]
+
+    def test_plain_http_has_no_ca(self) -> None:
+        with APIServer(tls=False) as server:
+            assert server.config().ca_data is None
+            assert "certificate-authority-data" not in server.kubeconfig({})["clusters"][0]["cluster"]
+            assert httpx.get(f"{server.url}/version").status_code == 200
+
+    def test_hanging_up_on_everybody(self) -> None:
+        with APIServer() as server, kubeauth.Client(server.config()) as client:
+            client.get("/version")
+            assert server.open_connections == 1
+            server.hang_up()
+            for _ in range(200):
+                if server.open_connections == 0:
+                    break
+                time.sleep(0.01)
+            assert server.open_connections == 0
+
+
+class TestAuthority:
+    def test_a_client_certificate_says_who_and_in_which_groups(self) -> None:
+        pair = Authority().client("carol", ["dev", "ops"])
+        subject = x509.load_pem_x509_certificate(pair.certificate).subject.rfc4514_string()
+        assert subject == "CN=carol,O=ops,O=dev"
+        assert "PRIVATE" not in repr(pair)
+
+    def test_a_certificate_that_is_over(self) -> None:
+        yesterday = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+        certificate = x509.load_pem_x509_certificate(Authority().server("h", not_after=yesterday).certificate)
+        assert certificate.not_valid_after_utc < datetime.datetime.now(datetime.UTC)
+        assert certificate.not_valid_before_utc < certificate.not_valid_after_utc
+
+    def test_an_intermediate_comes_with_what_it_signs(self) -> None:
+        intermediate = Authority().intermediate()
+        assert len(x509.load_pem_x509_certificates(intermediate.server("h").certificate)) == 2
+        assert len(x509.load_pem_x509_certificates(intermediate.server("h", chain=False).certificate)) == 1
+
+    def test_writing_replaces_each_file_at_once(self, tmp_path: Path) -> None:
+        files = tmp_path / "c", tmp_path / "k"
+        authority = Authority()
+        authority.client("a").write(*files)
+        stop = threading.Event()
+        sizes: set[bool] = set()
+
+        def read() -> None:
+            while not stop.is_set():
+                sizes.add(files[1].read_bytes().endswith(b"-----END PRIVATE KEY-----\n"))
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        for _ in range(50):
+            authority.client("b").write(*files)
+        stop.set()
+        reader.join()
+        assert sizes == {True}
+        assert sorted(os.listdir(tmp_path)) == ["c", "home", "k"]
+
+
+def test_a_fake_clock_moves_when_it_is_told() -> None:
+    clock = FakeClock(now=100.0)
+    start = clock.monotonic()
+    assert (clock.time(), clock.time()) == (100.0, 100.0)
+    clock.advance(5.0)
+    assert (clock.time(), clock.monotonic() - start) == (105.0, 5.0)
+    clock.set_date(0.0)
+    assert (clock.time(), clock.monotonic() - start) == (0.0, 5.0)
+
+
+class TestPluginScript:
+    def run(self, plugin: PluginScript, *args: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        stanza = plugin.stanza(args)
+        command = [stanza["command"], *stanza["args"]]
+        return subprocess.run(
+            command, env={**os.environ, **environ}, capture_output=True, text=True, check=False
+        )
+
+    def test_it_says_what_it_is_told_and_remembers(self, tmp_path: Path) -> None:
+        plugin = PluginScript(tmp_path)
+        assert plugin.runs == []
+        plugin.answer(token="t1", expires_in=900)
+        info = {
+            "apiVersion": "client.authentication.k8s.io/v1beta1",
+            "kind": "ExecCredential",
+            "spec": {"interactive": False},
+        }
+        said = json.loads(self.run(plugin, "a", KUBERNETES_EXEC_INFO=json.dumps(info), EXTRA="x").stdout)
+        assert said["apiVersion"] == info["apiVersion"]
+        assert said["status"]["token"] == "t1"
+        assert said["status"]["expirationTimestamp"].endswith("Z")
+        (run,) = plugin.runs
+        assert (run.info, run.arguments, run.environment["EXTRA"], run.stdin_is_terminal) == (
+            info,
+            ["a"],
+            "x",
+            False,
+        )
+
+    def test_without_info_it_is_v1(self, tmp_path: Path) -> None:
+        plugin = PluginScript(tmp_path)
+        assert json.loads(self.run(plugin).stdout)["apiVersion"] == "client.authentication.k8s.io/v1"
+        assert plugin.runs[0].info is None
+
+    def test_certificates_and_versions(self, tmp_path: Path) -> None:
+        plugin = PluginScript(tmp_path, "other")
+        pair = Authority().client("carol")
+        plugin.answer(certificate=pair.certificate, key=pair.key, api_version="v9")
+        said = json.loads(self.run(plugin).stdout)
+        assert said["apiVersion"] == "v9"
+        assert said["status"] == {
+            "clientCertificateData": pair.certificate.decode(),
+            "clientKeyData": pair.key.decode(),
+        }
+
+    def test_failures(self, tmp_path: Path) -> None:
+        plugin = PluginScript(tmp_path)
+        plugin.answer(token="t", exit_code=3, stderr="not today")
+        failed = self.run(plugin)
+        assert (failed.returncode, failed.stdout, failed.stderr) == (3, "", "not today")
+        plugin.answer(stdout="rubbish")
+        assert self.run(plugin).stdout == "rubbish"
+        assert len(plugin.runs) == 2
+
+    def test_it_fits_a_kubeconfig(self, tmp_path: Path) -> None:
+        plugin = PluginScript(tmp_path)
+        with APIServer() as server:
+            config = kubeauth.load_config(
+                server.kubeconfig({"exec": plugin.stanza(["x"], provideClusterInfo=True)})
+            )
+        assert config.exec is not None
+        assert (config.exec.command, config.exec.provide_cluster_info) == (str(plugin.path), True)
+
+
+def test_the_handshake_of_a_client_that_goes_away_harms_nobody() -> None:
+    with APIServer() as server:
+        port = int(server.url.rpartition(":")[2])
+        for _ in range(3):
+            socket.create_connection(("127.0.0.1", port)).close()
+        with socket.create_connection(("127.0.0.1", port)) as raw:
+            context = ssl.create_default_context()
+            with pytest.raises(ssl.SSLError):
+                context.wrap_socket(raw, server_hostname="127.0.0.1")
+        with kubeauth.Client(server.config()) as client:
+            assert client.get("/version").status_code == 200
