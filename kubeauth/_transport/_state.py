@@ -25,7 +25,7 @@ from kubeauth._transport._sign import SIGNED_BY_AUTH, Signer
 from kubeauth._transport._tls import Trust, cluster_context, proxy_context, public_context
 from kubeauth._transport._trust import trust_source
 from kubeauth._transport._words import masked
-from kubeauth.errors import ConfigError, KubeAuthError
+from kubeauth.errors import ConfigError, KubeAuthError, TLSError
 
 logger = logging.getLogger("kubeauth.transport")
 
@@ -96,11 +96,11 @@ class TransportState(ABC, Generic[Inner]):
             return current
         try:
             pool = self._built(credential, trust)
-        except KubeAuthError as error:
+        except Exception as error:  # a factory of the caller's may raise anything
             if current.trust is None:
                 raise
-            logger.warning("%s The certificate before it stays in use", error)
-            self._not_built = error
+            logger.warning("new connections cannot be made, the old ones stay in use: %s", error)
+            self._not_built = error if isinstance(error, KubeAuthError) else TLSError(str(error))
             self._build_again_at = now + _REBUILD_AFTER
             return current
         self._not_built = None

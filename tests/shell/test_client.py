@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -370,6 +371,19 @@ class TestRefusedWhenItIsBuilt:
         error = self.refused(face, ClientConfig(server="https://h"))
         assert "ftp://" in str(error)
         assert "secret" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("package", "fields", "options", "extra"),
+    [("h2", {}, {"http2": True}, "http2"), ("socksio", {"proxy_url": "socks5://u:S3CRET@p:1"}, {}, "socks")],
+)
+def test_what_is_not_installed_is_named_at_once(
+    face: Face, monkeypatch: pytest.MonkeyPatch, package: str, fields: Any, options: Any, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ConfigError, match=rf"kubeauth\[{extra}\]") as caught:
+        face.Client(ClientConfig(server="https://h", **fields), **options)
+    assert "S3CRET" not in str(caught.value)
 
 
 def test_a_static_credential_wins_over_a_plugin_i1(face: Face, server: APIServer) -> None:

@@ -150,6 +150,40 @@ class TestClientCertificate:
         assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 1
         assert new.key.decode() not in caplog.text
 
+    def test_connections_that_cannot_be_made_leave_the_old_ones_in_use(
+        self, face: Face, server: APIServer, files: tuple[Path, Path], clock: FakeClock
+    ) -> None:
+        """A factory of the caller's that fails: no request does, and it is asked once a second."""
+        server.authority.client("carol").write(*files)
+        asked: list[bool] = []
+        works = True
+
+        def inner(context: Any, proxy: Any) -> Any:
+            asked.append(works)
+            if not works:
+                raise ZeroDivisionError("of the caller's")
+            return face.PlainTransport(context, proxy=proxy)
+
+        with face.client(with_files(server, files), clock=clock, inner=inner) as client:
+            client.get("/version")
+            works = False
+            server.authority.client("dave").write(*files)
+            clock.advance(1.0)
+            for _ in range(3):
+                assert client.get("/version").status_code == 200
+            assert asked == [True, False]
+            assert isinstance(client.client.status().last_error, TLSError)
+            works = True
+            clock.advance(1.0)
+            client.get("/version")
+            assert client.client.status().last_error is None
+        assert asked == [True, False, True]
+        assert [request.user for request in server.requests] == ["carol"] * 4 + ["dave"]
+
+    def test_a_factory_that_fails_at_first_is_the_callers_to_see(self, face: Face, server: APIServer) -> None:
+        with pytest.raises(ZeroDivisionError):
+            face.Client(server.config(), inner=lambda _context, _proxy: 1 / 0)
+
     def test_inline_data_on_either_side_is_constant_k54(
         self, face: Face, server: APIServer, files: tuple[Path, Path], clock: FakeClock
     ) -> None:
