@@ -68,6 +68,11 @@ class Renewing(ABC, Generic[T]):
         self._value, self._due = self._made()
         call_after_fork(self)
 
+    @property
+    def latest(self) -> T:
+        """The value as it was read last, due or not."""
+        return self._value
+
     def fresh(self, now: float) -> T | None:
         """The value, if it need not be looked at again yet. This is all that most requests do."""
         return self._value if now < self._due else None

@@ -14,7 +14,6 @@ from kubeauth._transport._leases import Pool
 from kubeauth._transport._loops import Lock, run, shielded
 from kubeauth._transport._shapes import AsyncInner, AsyncStream, Request, Response
 from kubeauth._transport._state import TransportState, logger
-from kubeauth._transport._tls import Trust
 from kubeauth._transport._words import hide_locals, tls_failure
 
 
@@ -60,7 +59,7 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
         credential = self._source.fresh(now) or await self._source.aget()
         trust = self._trust.fresh(now) or await self._trust.aget()
         if not self._ledger.current.serves(credential.identity, trust):
-            await self._rotate(credential, trust)
+            await self._rotate()
         if now >= self._ledger.deadline:
             await self._close_all(self._ledger.overdue(now))
         signed = self._signed(request, credential)
@@ -96,10 +95,11 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
         logger.debug("a kept-alive connection was dead, trying once more")
         return await self._attempt(request, last=True)
 
-    async def _rotate(self, credential: Credential, trust: Trust) -> None:
+    async def _rotate(self) -> None:
         """Makes new connections the current ones. Those in use go on until they are done."""
         async with self._gate:
-            # Whoever waited here finds it done.
+            # For what is newest now: whoever waited here finds it done, and never undoes it for what it had.
+            credential, trust = self._source.latest, self._trust.latest
             if not self._ledger.current.serves(credential.identity, trust):
                 pool = await run(self._built_or_kept, credential, trust)
                 if pool is not self._ledger.current:

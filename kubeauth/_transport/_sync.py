@@ -14,7 +14,6 @@ from kubeauth._transport._leases import Pool
 from kubeauth._transport._shapes import Request, Response, SyncInner, SyncStream
 from kubeauth._transport._state import TransportState, logger
 from kubeauth._transport._threads import Lock, run, shielded
-from kubeauth._transport._tls import Trust
 from kubeauth._transport._words import hide_locals, tls_failure
 
 
@@ -60,7 +59,7 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
         credential = self._source.fresh(now) or self._source.get()
         trust = self._trust.fresh(now) or self._trust.get()
         if not self._ledger.current.serves(credential.identity, trust):
-            self._rotate(credential, trust)
+            self._rotate()
         if now >= self._ledger.deadline:
             self._close_all(self._ledger.overdue(now))
         signed = self._signed(request, credential)
@@ -96,10 +95,11 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
         logger.debug("a kept-alive connection was dead, trying once more")
         return self._attempt(request, last=True)
 
-    def _rotate(self, credential: Credential, trust: Trust) -> None:
+    def _rotate(self) -> None:
         """Makes new connections the current ones. Those in use go on until they are done."""
         with self._gate:
-            # Whoever waited here finds it done.
+            # For what is newest now: whoever waited here finds it done, and never undoes it for what it had.
+            credential, trust = self._source.latest, self._trust.latest
             if not self._ledger.current.serves(credential.identity, trust):
                 pool = run(self._built_or_kept, credential, trust)
                 if pool is not self._ledger.current:

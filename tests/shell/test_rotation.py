@@ -13,7 +13,7 @@ import pytest
 
 from kubeauth import ClientConfig, Secret
 from kubeauth.errors import ClientCertificateError, ServerCertificateError, TLSError, TokenFileError
-from kubeauth.testing import APIServer, Authority, FakeClock
+from kubeauth.testing import Answer, APIServer, Authority, FakeClock
 from tests.faces import Face
 from tests.residue import no_residue
 
@@ -75,6 +75,34 @@ class TestClientCertificate:
                 assert stream.rest() == ['{"n": 2}']
                 wait_until(lambda: server.open_connections == 1)
         assert [request.user for request in server.requests] == ["carol", "dave", "erin"]
+
+    def test_an_upgraded_connection_lives_on_c16(
+        self, face: Face, server: APIServer, files: tuple[Path, Path], clock: FakeClock
+    ) -> None:
+        """As of exec and port-forward: what is spoken after the 101 is nobody's business but the caller's."""
+        server.on("GET", "/exec", Answer(101, headers={"Upgrade": "spdy/3.1", "Connection": "Upgrade"}))
+        server.authority.client("carol").write(*files)
+        with face.client(with_files(server, files), clock=clock) as client:
+            old = client.client._transport._ledger.current
+            with client.stream(
+                "GET", "/exec", headers={"Upgrade": "spdy/3.1", "Connection": "Upgrade"}
+            ) as stream:
+                assert stream.response.status_code == 101
+                server.authority.client("dave").write(*files)
+                clock.advance(1.0)
+                client.get("/version")
+                assert not old._closing
+                network = stream.response.extensions["network_stream"]
+                raw = b"GET /version HTTP/1.1\r\nHost: h\r\n\r\n"
+                if client._portal is None:
+                    network.write(raw)
+                    answer = network.read(4096)
+                else:
+                    client._portal.call(network.write, raw)
+                    answer = client._portal.call(network.read, 4096)
+                assert answer.startswith(b"HTTP/1.1 200")
+            assert old._closing
+        assert [request.user for request in server.requests] == ["carol", "dave", "carol"]
 
     def test_a_stream_that_is_dropped_gives_its_pool_back(
         self, face: Face, server: APIServer, files: tuple[Path, Path], clock: FakeClock

@@ -22,6 +22,20 @@ CALLERS = 64
 ROTATIONS = 5
 
 
+POOLS: list[object] = []
+
+
+def counting(face: Face) -> Callable[..., Any]:
+    """An `inner=` that tells how many pools of connections were made."""
+
+    def inner(context: Any, proxy: Any) -> Any:
+        pool = face.PlainTransport(context, proxy=proxy, limits=face.library.Limits(max_connections=None))
+        POOLS.append(context)
+        return pool
+
+    return inner
+
+
 class Clock:
     """Real enough for threads: moves on by as much as it takes to look at every file again."""
 
@@ -41,6 +55,7 @@ def under_load(
     """Callers ask all the time while `rotate` is called; returns failures, and the lines of the stream."""
     failures: list[BaseException] = []
     lines: list[str] = []
+    POOLS.clear()
     watch = server.watch("/watch")
     done = threading.Event()
 
@@ -70,7 +85,7 @@ def under_load(
 
 def _threads(face: Face, config: ClientConfig, clock: Clock, rotator: threading.Thread, done: threading.Event,
              failures: list[BaseException], lines: list[str]) -> None:  # fmt: skip
-    with face.Client(config, clock=clock) as client:
+    with face.Client(config, clock=clock, inner=counting(face)) as client:
 
         def call() -> None:
             while not done.is_set():
@@ -90,7 +105,7 @@ def _threads(face: Face, config: ClientConfig, clock: Clock, rotator: threading.
 
 async def _tasks(face: Face, config: ClientConfig, clock: Clock, rotator: threading.Thread, done: threading.Event,
                  failures: list[BaseException], lines: list[str]) -> None:  # fmt: skip
-    async with face.Client(config, clock=clock) as client:
+    async with face.Client(config, clock=clock, inner=counting(face)) as client:
 
         async def call() -> None:
             while not done.is_set():
@@ -124,7 +139,9 @@ def test_a_client_certificate_replaced_under_load_k54(face: Face, server: APISer
     assert [request.user for request in watching] == ["first"]
     users = [request.user for request in server.requests if request.path != "/watch"]
     assert set(users) == {"first"} | {f"user-{number}" for number in range(ROTATIONS)}
-    # Once a new certificate was seen, new connections show it: of the last quarter nobody is the first.
+    # One pool for each certificate: nobody who came late went back to an old one.
+    assert len(POOLS) == ROTATIONS + 1
+    # Once a new certificate was seen, new connections show it.
     assert users[-1] == f"user-{ROTATIONS - 1}"
     by_connection: dict[int, set[Any]] = {}
     for request in server.requests:
