@@ -10,6 +10,7 @@ import os
 import ssl
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from kubeauth._credentials._credential import Identity
 from kubeauth.errors import ClientCertificateError
@@ -78,51 +79,56 @@ def _ways(identity: Identity) -> list[Way]:
 
 def through_memfd(context: ssl.SSLContext, identity: Identity) -> None:
     """Linux: memory with a descriptor. It never was a file."""
-    descriptor = os.memfd_create("kubeauth", os.MFD_CLOEXEC)
-    try:
-        with open(descriptor, "wb", closefd=False) as file:
-            file.write(_both(identity))
-        _load(context, f"/proc/self/fd/{descriptor}")
-    finally:
-        os.close(descriptor)
+    with ExitStack() as stack:
+        descriptors: list[int] = []
+        for data in _halves(identity):
+            descriptor = os.memfd_create("kubeauth", os.MFD_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            descriptors.append(descriptor)
+            with open(descriptor, "wb", closefd=False) as file:
+                file.write(data)
+        _load(context, *(f"/proc/self/fd/{descriptor}" for descriptor in descriptors))
 
 
 def through_pipes(context: ssl.SSLContext, identity: Identity) -> None:
-    """POSIX: two pipes, because each half is read once, from its start."""
-    descriptors: list[int] = []
-    try:
-        for data in (identity.certificate, identity.key.reveal()):
+    """POSIX: what OpenSSL reads from a pipe is gone."""
+    with ExitStack() as stack:
+        descriptors: list[int] = []
+        for data in _halves(identity):
             reader, writer = os.pipe()
+            stack.callback(os.close, reader)
             descriptors.append(reader)
             with open(writer, "wb") as pipe:
                 pipe.write(data)
         _load(context, *(f"/dev/fd/{reader}" for reader in descriptors))
-    finally:
-        for reader in descriptors:
-            os.close(reader)
 
 
 def through_nameless_file(context: ssl.SSLContext, identity: Identity) -> None:
-    """POSIX: a file that has lost its name before anything is written to it."""
-    with tempfile.TemporaryFile(buffering=0) as file:
-        file.write(_both(identity))
-        file.seek(0)
-        _load(context, f"/dev/fd/{file.fileno()}")
+    """POSIX: files that have lost their names before anything is written to them."""
+    with tempfile.TemporaryFile(buffering=0) as certificate, tempfile.TemporaryFile(buffering=0) as key:
+        for file, data in zip((certificate, key), _halves(identity), strict=True):
+            file.write(data)
+            file.seek(0)
+        _load(context, f"/dev/fd/{certificate.fileno()}", f"/dev/fd/{key.fileno()}")
 
 
 def through_short_lived_file(context: ssl.SSLContext, identity: Identity) -> None:
-    """Anywhere: a file that only its owner can read, gone a moment later."""
-    descriptor, path = tempfile.mkstemp(prefix="kubeauth-")
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(_both(identity))
-        _load(context, path)
-    finally:
-        os.unlink(path)
+    """Anywhere: files that only their owner can read, gone a moment later."""
+    with ExitStack() as stack:
+        paths: list[str] = []
+        for data in _halves(identity):
+            descriptor, path = tempfile.mkstemp(prefix="kubeauth-")
+            stack.callback(os.unlink, path)
+            paths.append(path)
+            with open(descriptor, "wb") as file:
+                file.write(data)
+        _load(context, *paths)
 
 
-def _both(identity: Identity) -> bytes:
-    return identity.certificate + b"\n" + identity.key.reveal() + b"\n"
+def _halves(identity: Identity) -> tuple[bytes, bytes]:
+    # Apart, because each may hold the other's kind too: of the one only certificates count, of the other
+    # only the key.
+    return identity.certificate, identity.key.reveal()
 
 
 class _EncryptedKey(Exception):
@@ -134,5 +140,5 @@ def _no_password() -> str:
     raise _EncryptedKey
 
 
-def _load(context: ssl.SSLContext, certificate: str, key: str | None = None) -> None:
+def _load(context: ssl.SSLContext, certificate: str, key: str) -> None:
     context.load_cert_chain(certificate, key, password=_no_password)

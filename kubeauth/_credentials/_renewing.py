@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, Lock, WouldBlock, to_thread
+from anyio.lowlevel import RunVar
 
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._fork import call_after_fork
-from kubeauth.errors import KubeAuthError
+from kubeauth.errors import CredentialError, KubeAuthError
 
 logger = logging.getLogger("kubeauth.credentials")
 
 T = TypeVar("T")
+
+# How long after its time a value may still be handed out, while somebody reads it again.
+GRACE = 1.0
+
+_gates: RunVar[WeakKeyDictionary[object, Lock]] = RunVar("kubeauth_gates")
 
 
 class Watched(Generic[T]):
@@ -51,6 +59,9 @@ class Watched(Generic[T]):
                 self.value = value
         except KubeAuthError as error:
             failure = error
+        except Exception as error:
+            # Not in its own words: they may be those of the file.
+            failure = CredentialError(f"a file cannot be read again ({type(error).__name__})")
         if failure is not None and str(failure) != str(self.error):
             logger.warning("%s. The one read before stays in use", str(failure).rstrip("."))
         self.error = failure
@@ -59,14 +70,24 @@ class Watched(Generic[T]):
 
 
 class Renewing(ABC, Generic[T]):
-    """A value that is handed out without a lock, and renewed by one caller while the others go on."""
+    """A value that is handed out without a lock, and read again by one caller when it is time.
+
+    Others who come at that moment go on with what there is. But who comes long after, when nobody has asked
+    for a while, waits: what was read then may be over.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        # Guards renewing. Whoever finds it taken uses the value there is: files do not expire.
+        # Guards reading again. Held over small files, never over `await`.
         self._renewing = threading.Lock()
-        self._value, self._due = self._made()
+        self._take()
         call_after_fork(self)
+
+    def _take(self) -> None:
+        self._value, self._due = self._made()
+        self._is_constant = self._due == math.inf
+        # By the calendar too: the other clock stands still while a laptop sleeps.
+        self._due_date = self._clock.time() + self._due - self._clock.monotonic()
 
     @property
     def latest(self) -> T:
@@ -75,24 +96,49 @@ class Renewing(ABC, Generic[T]):
 
     def fresh(self, now: float) -> T | None:
         """The value, if it need not be looked at again yet. This is all that most requests do."""
-        return self._value if now < self._due else None
+        return self._value if self._is_constant or not self._is_due(now) else None
+
+    def _is_due(self, now: float, grace: float = 0.0) -> bool:
+        return now >= self._due + grace or self._clock.time() >= self._due_date + grace
 
     def get(self) -> T:
         """The value, read again if it is time. Reads small files; raises nothing."""
-        if self._renewing.acquire(blocking=False):
+        must_wait = self._is_due(self._clock.monotonic(), GRACE)
+        if self._renewing.acquire(blocking=must_wait):
             try:
-                self._renew(self._clock.monotonic())
-                self._value, self._due = self._made()
+                now = self._clock.monotonic()
+                if self._is_due(now):
+                    self._renew(now, overslept=self._clock.time() >= self._due_date)
+                    self._take()
             finally:
                 self._renewing.release()
         return self._value
 
     async def aget(self) -> T:
         """As `get`, off the event loop. Cancelling leaves the reading to its thread."""
-        if not self._renewing.locked():
-            # A limiter of its own: an application that keeps all threads busy must not hold us up.
-            await to_thread.run_sync(self.get, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+        gate = self._gate()
+        try:
+            gate.acquire_nowait()
+        except WouldBlock:
+            if not self._is_due(self._clock.monotonic(), GRACE):
+                return self._value
+            await gate.acquire()
+        try:
+            if self._is_due(self._clock.monotonic()):
+                # A limiter of its own: an application that keeps all threads busy must not hold us up.
+                await to_thread.run_sync(self.get, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+        finally:
+            gate.release()
         return self._value
+
+    def _gate(self) -> Lock:
+        """One for each event loop, so that of all its tasks at most one occupies a thread."""
+        try:
+            gates = _gates.get()
+        except LookupError:
+            gates = WeakKeyDictionary()
+            _gates.set(gates)
+        return gates.setdefault(self, Lock())
 
     def after_fork(self) -> None:
         """In a child the lock may be held by a thread that is not there."""
@@ -103,8 +149,8 @@ class Renewing(ABC, Generic[T]):
         """The value as it is now, and when to look again."""
 
     @abstractmethod
-    def _renew(self, now: float) -> None:
-        """Reads what is due. Called by one thread at a time."""
+    def _renew(self, now: float, *, overslept: bool) -> None:
+        """Reads what is due; everything, if by the calendar it is. Called by one thread at a time."""
 
 
 class WatchedFile(Renewing[T]):
@@ -117,6 +163,5 @@ class WatchedFile(Renewing[T]):
     def _made(self) -> tuple[T, float]:
         return self.watched.value, self.watched.due
 
-    def _renew(self, now: float) -> None:
-        if now >= self.watched.due:
-            self.watched.renew(now)
+    def _renew(self, now: float, *, overslept: bool) -> None:
+        self.watched.renew(now)

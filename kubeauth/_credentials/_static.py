@@ -45,9 +45,9 @@ class StaticSource(Renewing[Credential]):
         identity = self._identity.value if isinstance(self._identity, Watched) else self._identity
         return Credential(header, identity), min((part.due for part in self._watched()), default=math.inf)
 
-    def _renew(self, now: float) -> None:
+    def _renew(self, now: float, *, overslept: bool) -> None:
         for part in self._watched():
-            if now >= part.due:
+            if overslept or now >= part.due:
                 part.renew(now)
 
     def status(self, other_error: KubeAuthError | None = None) -> Status:
@@ -108,7 +108,7 @@ def _bearer(token: Secret[str]) -> str:
 
 
 def _basic(username: str, password: str) -> str:
-    return f"Basic {b64encode(f'{username}:{password}'.encode()).decode()}"
+    return f"Basic {b64encode(f'{username}:{password}'.encode('utf-8', 'surrogatepass')).decode()}"
 
 
 def _from_file(path: str, spare: Secret[str] | None, clock: Clock) -> Watched[str]:

@@ -12,6 +12,7 @@ from kubeauth import errors
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
 from kubeauth._credentials._credential import Credential
+from kubeauth._secret import Secret
 from kubeauth._transport._async import AsyncLeasedStream, AsyncTransport
 from kubeauth._transport._auth import AuthFlow
 from kubeauth._transport._leases import Pool
@@ -77,7 +78,7 @@ class KubeTransport(SyncTransport[httpx.Request, httpx.Response], httpx.BaseTran
         factory = inner or default
 
         def make(
-            context: ssl.SSLContext, proxy: str | None, to_proxy: ssl.SSLContext | None
+            context: ssl.SSLContext, proxy: Secret[str] | None, to_proxy: ssl.SSLContext | None
         ) -> httpx.BaseTransport:
             return factory(context, _proxy(proxy, to_proxy))
 
@@ -136,7 +137,7 @@ class AsyncKubeTransport(AsyncTransport[httpx.Request, httpx.Response], httpx.As
         factory = inner or default
 
         def make(
-            context: ssl.SSLContext, proxy: str | None, to_proxy: ssl.SSLContext | None
+            context: ssl.SSLContext, proxy: Secret[str] | None, to_proxy: ssl.SSLContext | None
         ) -> httpx.AsyncBaseTransport:
             return factory(context, _proxy(proxy, to_proxy))
 
@@ -197,11 +198,11 @@ def _signed(signer: Signer, request: httpx.Request, credential: Credential) -> h
     )
 
 
-def _proxy(url: str | None, context: ssl.SSLContext | None) -> httpx.Proxy | None:
+def _proxy(url: Secret[str] | None, context: ssl.SSLContext | None) -> httpx.Proxy | None:
     if url is None:
         return None
     need_proxy(url)
-    return httpx.Proxy(url, ssl_context=context)
+    return httpx.Proxy(url.reveal(), ssl_context=context)
 
 
 def _is_dead(error: BaseException) -> bool:
@@ -217,5 +218,6 @@ def _explained(
     if isinstance(failure, ssl.SSLCertVerificationError):
         message = refused_server(failure, server, proxy, ours=pool is not None)
         return ServerCertificateError(message, verify_code=failure.verify_code)
-    refusal = refused_client(failure, server, shown=pool is not None and pool.identity is not None)
+    has_certificate = pool is not None and pool.identity is not None
+    refusal = refused_client(failure, server, proxy, ours=pool is not None, has_certificate=has_certificate)
     return ClientCertificateError(refusal) if refusal else None

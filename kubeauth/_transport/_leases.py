@@ -23,7 +23,7 @@ class Pool(Generic[Inner]):
 
     Lending and giving back take no lock: adding to a set is atomic. A borrower adds its lease first and
     looks at `_retired` after; a rotation sets `_retired` first and looks at the leases after. So at least
-    one of the two sees the other, and only then the lock decides.
+    one of the two sees the other, and only then the lock decides. (The GIL keeps that order.)
     """
 
     __slots__ = (
@@ -42,6 +42,11 @@ class Pool(Generic[Inner]):
         self._closing = False
         # Guards _closing: that a pool is closed once, and never lent after.
         self._lock = threading.Lock()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its inner transport has not been closed, nor is about to be."""
+        return not self._closing
 
     def serves(self, identity: Identity | None, trust: Trust) -> bool:
         """Whether its connections are what these two call for."""
@@ -70,7 +75,9 @@ class Pool(Generic[Inner]):
         return self._unless_in_use()
 
     def close(self) -> Inner | None:
-        """The inner transport, to be closed whoever uses it; None if that was done."""
+        """The inner transport, to be closed whoever uses it; None if that was done. Serves nobody after."""
+        self.trust = None
+        self._retired = True
         with self._lock:
             closing, self._closing = self._closing, True
         return None if closing else self.inner
@@ -83,9 +90,11 @@ class Pool(Generic[Inner]):
         return self.inner
 
     def forget(self) -> None:
-        """In a forked child: the connections are the parent's. Serves nobody from now on."""
-        self.trust = None
-        del self.inner
+        """In a forked child: the connections are the parent's. Serves nobody, and is not closed."""
+        # First of all a new lock: this one may be held by a thread that is not there.
+        self._lock = threading.Lock()
+        if self.close() is not None:
+            del self.inner
 
 
 class Ledger(Generic[Inner]):
@@ -106,13 +115,15 @@ class Ledger(Generic[Inner]):
     def lend(self, lease: object) -> Pool[Inner]:
         """The current pool, with `lease` on it."""
         while not (pool := self.current).lend(lease):
-            pass  # rotated between these two; there is a newer one by now
+            if pool is self.current:
+                raise RuntimeError("the client was closed while this request was on its way")
+            # Rotated between these two: there is a newer one by now.
         return pool
 
     def swap(self, pool: Pool[Inner], now: float) -> list[Inner]:
         """Makes `pool` the current one and retires the one before. Returns what must be closed now."""
         before, self.current = self.current, pool
-        if before.trust is None:  # forgotten
+        if before.trust is None:  # closed, or forgotten
             return []
         if (closing := before.retire(now)) is not None:
             return [closing]
@@ -131,7 +142,7 @@ class Ledger(Generic[Inner]):
         return [inner for pool in late if (inner := pool.close()) is not None]
 
     def everything(self) -> list[Inner]:
-        """Every inner transport that is not closed yet, to be closed now."""
+        """What is not closed yet, to be closed now. The next request makes new connections."""
         with self._lock:
             retired = list(self._retired)
             self._retired.clear()
@@ -141,8 +152,7 @@ class Ledger(Generic[Inner]):
     def forget(self) -> None:
         """In a forked child: nothing of this is ours."""
         for pool in (self.current, *self._retired):
-            if pool.trust is not None:
-                pool.forget()
+            pool.forget()
         self._retired.clear()
         self._lock = threading.Lock()
         self.deadline = math.inf

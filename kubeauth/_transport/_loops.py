@@ -17,10 +17,9 @@ Lock = anyio.Lock
 
 
 async def run(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Does `work`, which may block, in a thread."""
+    """Does `work`, which takes a moment, in a thread. To its end: what it makes must find an owner."""
     # A limiter of its own: an application that keeps all threads busy must not hold us up.
-    limiter = anyio.CapacityLimiter(1)
-    return await to_thread.run_sync(partial(work, *args, **kwargs), abandon_on_cancel=True, limiter=limiter)
+    return await to_thread.run_sync(partial(work, *args, **kwargs), limiter=anyio.CapacityLimiter(1))
 
 
 def shielded() -> AbstractContextManager[object]:

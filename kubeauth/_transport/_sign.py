@@ -5,6 +5,7 @@ from __future__ import annotations
 from kubeauth._config._impersonation import Impersonation, impersonation_headers
 from kubeauth._credentials._credential import Credential
 from kubeauth._transport._shapes import Headers, HeadersLike, URLLike
+from kubeauth.errors import ConfigError
 
 # Set on a request that KubeAuth signed, so that a KubeTransport below it can say that one is enough.
 SIGNED_BY_AUTH = "kubeauth.signed"
@@ -21,7 +22,7 @@ class Signer:
         self._schemes = _SAME[server.scheme]
         self._host = server.raw_host
         self._port = server.port
-        self._impersonation = impersonation_headers(impersonate) if impersonate else []
+        self._impersonation = _encoded(impersonate) if impersonate else []
 
     def applies(self, url: URLLike) -> bool:
         """Whether `url` is of the cluster's origin: scheme, host and port. Nobody else gets anything."""
@@ -43,9 +44,24 @@ class Signer:
         headers = given.copy()
         if authorization is not None:
             headers["Authorization"] = authorization
-        if impersonation:
-            headers.update(impersonation)
-        return headers
+        return _added(headers, impersonation) if impersonation else headers
+
+
+def _encoded(impersonate: Impersonation) -> list[tuple[bytes, bytes]]:
+    """As Go sends them: UTF-8, and whatever cannot be a header is refused before there is a request."""
+    headers = impersonation_headers(impersonate)
+    for name, value in headers:
+        if any(char < " " or char == "\x7f" for char in value) or value != value.strip():
+            raise ConfigError(
+                f"{name} cannot be sent: it has blanks at its ends, or a control character in it"
+            )
+    return [(name.encode(), value.encode("utf-8", "surrogatepass")) for name, value in headers]
+
+
+def _added(headers: Headers, more: list[tuple[bytes, bytes]]) -> Headers:
+    """As Go: groups and extra fields are added to the caller's own; a uid takes the place of one."""
+    kept = [(name, value) for name, value in headers.raw if name.lower() != b"impersonate-uid"]
+    return type(headers)([*kept, *more])
 
 
 def _has(headers: HeadersLike, name: str) -> bool:

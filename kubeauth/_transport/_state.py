@@ -7,6 +7,7 @@ import os
 import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import ClassVar, Generic, TypeVar
 from urllib.parse import urlsplit
 
@@ -19,10 +20,11 @@ from kubeauth._credentials._credential import Credential
 from kubeauth._credentials._fork import call_after_fork
 from kubeauth._credentials._sources import source_for
 from kubeauth._credentials._status import Status
+from kubeauth._secret import Secret
 from kubeauth._transport._leases import Ledger, Pool
 from kubeauth._transport._shapes import RequestLike, URLLike
 from kubeauth._transport._sign import SIGNED_BY_AUTH, Signer
-from kubeauth._transport._tls import Trust, cluster_context, proxy_context, public_context
+from kubeauth._transport._tls import Trust, cluster_context, handshakes, proxy_context, public_context
 from kubeauth._transport._trust import trust_source
 from kubeauth._transport._words import masked
 from kubeauth.errors import ConfigError, KubeAuthError, TLSError
@@ -32,7 +34,7 @@ logger = logging.getLogger("kubeauth.transport")
 Inner = TypeVar("Inner")
 
 # What makes an inner transport: from the context for TLS, the proxy's URL, and the context for TLS to it.
-Make = Callable[[ssl.SSLContext, str | None, ssl.SSLContext | None], Inner]
+Make = Callable[[ssl.SSLContext, Secret[str] | None, ssl.SSLContext | None], Inner]
 
 _REBUILD_AFTER = 1.0
 
@@ -60,11 +62,11 @@ class TransportState(ABC, Generic[Inner]):
         self._signer = Signer(server_url_of(config, url), config.impersonate)
         self._source = source_for(config, clock)
         self._trust = trust_source(config, clock)
-        self._proxy = choose_proxy(config.server, proxy_url=config.proxy_url, environ=self._environ)
+        self._proxy = self._proxy_for(config.server)
         self._not_built: KubeAuthError | None = None
         self._build_again_at = 0.0
         self._ledger = Ledger(self._built(self._source.get(), self._trust.get()), drain_timeout)
-        self._elsewhere: dict[str | None, Inner] = {}
+        self._elsewhere: dict[Secret[str] | None, Inner] = {}
         self._gate = self._new_gate()
         call_after_fork(self)
 
@@ -106,34 +108,45 @@ class TransportState(ABC, Generic[Inner]):
         self._not_built = None
         return pool
 
-    def _inner(self, context: ssl.SSLContext, proxy: str | None, trust: Trust) -> Inner:
-        to_proxy = (
-            proxy_context(self._config, trust) if proxy and proxy.lower().startswith("https:") else None
-        )
+    def _inner(self, context: ssl.SSLContext, proxy: Secret[str] | None, trust: Trust) -> Inner:
+        to_proxy = None
+        if proxy is not None and proxy.reveal().lower().startswith("https:"):
+            to_proxy = proxy_context(self._config, trust)
         return self._make(context, proxy, to_proxy)
 
-    def _proxy_elsewhere(self, url: object) -> str | None:
-        return choose_proxy(str(url), proxy_url=self._config.proxy_url, environ=self._environ)
+    def _proxy_for(self, url: str) -> Secret[str] | None:
+        """The proxy on the way to `url`. A secret: its address may hold a password."""
+        if url.startswith("ws"):  # wss is https to a proxy
+            url = f"http{url[2:]}"
+        proxy = choose_proxy(url, proxy_url=self._config.proxy_url, environ=self._environ)
+        return None if proxy is None else Secret(proxy)
 
-    def _inner_elsewhere(self, proxy: str | None) -> Inner:
-        return self._inner(public_context(), proxy, self._trust.get())
+    def _inner_elsewhere(self, proxy: Secret[str] | None) -> Inner:
+        return self._inner(public_context(), proxy, self._trust.latest)
 
     def _where(self, elsewhere: RequestLike | None) -> tuple[str, str | None]:
         """The server of a request and the proxy on the way to it, for an error."""
         if elsewhere is None:
             server, proxy = self._config.server, self._proxy
         else:
-            server, proxy = str(elsewhere.url), self._proxy_elsewhere(elsewhere.url)
+            server, proxy = str(elsewhere.url), self._proxy_for(str(elsewhere.url))
         parts = urlsplit(without_password(server))
-        return f"{parts.scheme}://{parts.netloc}", without_password(proxy) if proxy else None
+        return f"{parts.scheme}://{parts.netloc}", without_password(proxy.reveal()) if proxy else None
 
-    def _worth_another_try(self, request: RequestLike, pool: Pool[Inner]) -> bool:
-        """Whether a request that met a dead connection may go once more: it changes nothing, its body is
-        still there, and the connection may have been an old one."""
+    def _worth_another_try(self, request: RequestLike, pool: Pool[Inner], handshakes_before: int) -> bool:
+        """Whether a request that met a dead connection may go once more.
+
+        It must change nothing: exec and port-forward are GETs too, with an upgrade. Its body must still be
+        there. And the connection must have been an old one: if a new one dies, something else is wrong.
+        """
         return (
             request.method in ("GET", "HEAD")
-            and pool.answered
+            and "upgrade" not in request.headers
+            and request.url.scheme in ("http", "https")
             and isinstance(request.stream, self._byte_stream)
+            and pool.is_open
+            and pool.answered
+            and handshakes() == handshakes_before
         )
 
     def _log(self, request: RequestLike) -> None:
@@ -150,11 +163,11 @@ class TransportState(ABC, Generic[Inner]):
 
 def server_url_of(config: ClientConfig, url: Callable[[str], URLLike]) -> URLLike:
     """The server's address in the library's terms. ConfigError if it is none."""
-    shown = without_password(config.server)
-    try:
+    server: URLLike | None = None
+    with suppress(Exception):  # each library has its own class for it, with the address in its words
         server = url(config.server)
-    except Exception as error:  # each library has its own class for it
-        raise ConfigError(f"the server {shown!r} is not a URL: {error}") from None
-    if server.scheme not in ("http", "https") or not server.raw_host:
-        raise ConfigError(f"the server {shown!r} is not an http(s) URL. It must look like https://host:6443")
+    if server is None or server.scheme not in ("http", "https") or not server.raw_host:
+        # There may be a password in it, and anywhere in it.
+        shown = "" if "@" in config.server else f" {config.server!r}"
+        raise ConfigError(f"the server{shown} is not an http(s) URL. It must look like https://host:6443")
     return server

@@ -14,6 +14,7 @@ from kubeauth._transport._leases import Pool
 from kubeauth._transport._shapes import Request, Response, SyncInner, SyncStream
 from kubeauth._transport._state import TransportState, logger
 from kubeauth._transport._threads import Lock, run, shielded
+from kubeauth._transport._tls import handshakes
 from kubeauth._transport._words import hide_locals, tls_failure
 
 
@@ -25,7 +26,8 @@ class LeasedStream:
         self.body: SyncStream | None = None
 
     def __iter__(self) -> Any:
-        assert self.body is not None  # noqa: S101 -- it is set before anybody sees this
+        if self.body is None:
+            raise RuntimeError("the response is closed")
         return self.body.__iter__()
 
     def close(self) -> None:
@@ -71,7 +73,7 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
         """Sends `request` on a lease of its own; once more if the connection was an old one, and dead."""
         lease = self._new_lease()
         pool = lease.pool = self._ledger.lend(lease)
-        handled = sys.exception()
+        handled, handshakes_before = sys.exception(), handshakes()
         try:
             response = pool.inner.handle_request(request)
         except BaseException as error:
@@ -81,7 +83,9 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
             clearer = None if failure is None else self._explained(failure, pool, None)
             if clearer is not None:
                 raise clearer from error
-            if last or not (self._is_dead(error) and self._worth_another_try(request, pool)):
+            if last or not self._is_dead(error):
+                raise
+            if not self._worth_another_try(request, pool, handshakes_before):
                 raise
         else:
             pool.answered = True
@@ -108,7 +112,7 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
 
     def _send_elsewhere(self, request: Request) -> Response:
         """To another origin: nothing of ours goes with it."""
-        proxy = self._proxy_elsewhere(request.url)
+        proxy = self._proxy_for(str(request.url))
         inner = self._elsewhere.get(proxy)
         if inner is None:
             with self._gate:
@@ -133,8 +137,14 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
         self._close_all(inners)
 
     def _close_all(self, inners: Iterable[SyncInner[Request, Response]]) -> None:
+        failure: Exception | None = None
         for inner in inners:
-            inner.close()
+            try:
+                inner.close()
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     @abstractmethod
     def _new_lease(self) -> LeasedStream:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,13 +54,26 @@ def read_trust(config: ClientConfig) -> Trust:
 
 def cluster_context(config: ClientConfig, trust: Trust, identity: Identity | None = None) -> ssl.SSLContext:
     """What connections to the cluster are made with: trust, server name, and who we are."""
-    name = config.tls_server_name
-    context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT) if name else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if isinstance(context, _NamedContext):
-        context.server_name = name
+    if config.tls_server_name:
+        context: ssl.SSLContext = _named(config.tls_server_name)
+    else:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.sslsocket_class = _CountedSocket
+    context.sslobject_class = _CountedObject
     _set_up(context, config, trust)
     if identity is not None:
         load_identity(context, identity)
+    return context
+
+
+def _named(name: str) -> ssl.SSLContext:
+    context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
+    # As Go: a final dot does not count, and an IPv6 address may stand in brackets.
+    context.server_name = name.removesuffix(".").removeprefix("[").removesuffix("]")
+    try:
+        context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO())
+    except (ValueError, TypeError):  # UnicodeError is one of them
+        raise TLSError(f"tls-server-name {name!r} cannot be the name of a server") from None
     return context
 
 
@@ -82,6 +96,8 @@ def public_context() -> ssl.SSLContext:
 
 def _set_up(context: ssl.SSLContext, config: ClientConfig, trust: Trust) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # As Go: a name counts if it is among the alternative names, not for being the common one.
+    context.hostname_checks_common_name = False
     # Go takes any certificate in the bundle as an anchor, an intermediate or a leaf too, and does not
     # ask for the extensions that OpenSSL's strict mode wants. A bare context is not strict today, but
     # ssl.create_default_context is since Python 3.13: this stays as it is whatever becomes of that.
@@ -108,7 +124,7 @@ def load_ca(context: ssl.SSLContext, trust: Trust, where: str) -> None:
     loaded = 0
     for block in certificates(trust.ca or b""):
         # As Go: a block that cannot be parsed does not spoil the others.
-        with suppress(ssl.SSLError):
+        with suppress(ssl.SSLError, TypeError, ValueError):
             context.load_verify_locations(cadata=block)
             loaded += 1
     if not loaded:
@@ -126,6 +142,23 @@ def _trust_the_system(context: ssl.SSLContext) -> None:
     import certifi
 
     context.load_verify_locations(cafile=certifi.where())
+
+
+# How many handshakes this thread or task has begun: how a request learns that its connection was a new one.
+_handshakes: ContextVar[int] = ContextVar("kubeauth_handshakes", default=0)
+handshakes = _handshakes.get
+
+
+class _CountedSocket(ssl.SSLSocket):
+    def do_handshake(self, block: bool = False) -> None:
+        _handshakes.set(_handshakes.get() + 1)
+        super().do_handshake(block)
+
+
+class _CountedObject(ssl.SSLObject):
+    def do_handshake(self) -> None:
+        _handshakes.set(_handshakes.get() + 1)
+        super().do_handshake()
 
 
 class _NamedContext(ssl.SSLContext):

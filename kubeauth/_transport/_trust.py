@@ -9,7 +9,6 @@ from kubeauth._config._client_config import ClientConfig
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._renewing import Watched, WatchedFile
 from kubeauth._transport._tls import Trust, ca_place, load_ca, read_trust
-from kubeauth.errors import TLSError
 
 CA_EVERY = 300.0
 
@@ -19,8 +18,6 @@ def trust_source(config: ClientConfig, clock: Clock) -> WatchedFile[Trust]:
     from_file = bool(config.ca_file and not config.ca_data)
 
     def check(trust: Trust) -> None:
-        if not trust.ca:
-            raise TLSError(f"the CA file {ca_place(config)} is empty")
         load_ca(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), trust, ca_place(config))
 
     due = clock.monotonic() + CA_EVERY if from_file else math.inf

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import ssl
-import traceback
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from opcode import opmap
+from types import FrameType
 
 _MASKED = "<masked>"
 _SCHEMES = ("bearer", "basic", "negotiate")
-_SECRET_HEADERS = ("cookie", "set-cookie", "proxy-authorization")
+# The last one carries a token to API servers, for browsers that cannot set a header.
+_SECRET_HEADERS = ("cookie", "set-cookie", "proxy-authorization", "sec-websocket-protocol")
+
+_RESUMABLE = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+_YIELD = opmap["YIELD_VALUE"]
 
 # X509_V_ERR_*, as in <openssl/x509_vfy.h>.
 _NOT_YET_VALID, _EXPIRED = 9, 10
@@ -40,17 +47,34 @@ def hide_locals(error: BaseException, handled: BaseException | None) -> None:
     the caller was dealing with before: that is not ours.
     """
     for link in chain(error, handled):
-        traceback.clear_frames(link.__traceback__)
+        trace = link.__traceback__
+        while trace is not None:
+            frame, trace = trace.tb_frame, trace.tb_next
+            if not _is_suspended(frame):
+                with suppress(RuntimeError):  # it still runs
+                    frame.clear()
+
+
+def _is_suspended(frame: FrameType) -> bool:
+    """Whether it belongs to a coroutine or generator that will go on.
+
+    One error may be raised in several tasks, as HTTP/2 does when a connection breaks, and its traceback
+    then has the frames of all of them. Before Python 3.13, clearing a frame that waits would end it.
+    """
+    code = frame.f_code
+    return bool(code.co_flags & _RESUMABLE) and code.co_code[frame.f_lasti] == _YIELD
 
 
 def chain(error: BaseException, handled: BaseException | None) -> Iterator[BaseException]:
-    """The error, what caused it, what caused that, ... up to what was `handled` before all of it."""
+    """The error, what caused it, what caused that, ... but not what was `handled` before all of it."""
     seen = {id(handled)}
-    link: BaseException | None = error
-    while link is not None and id(link) not in seen:
-        seen.add(id(link))
-        yield link
-        link = link.__cause__ or link.__context__
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        link = waiting.pop()
+        if link is not None and id(link) not in seen:
+            seen.add(id(link))
+            yield link
+            waiting += (link.__context__, link.__cause__)
 
 
 def tls_failure(error: BaseException, handled: BaseException | None) -> ssl.SSLError | None:
@@ -60,8 +84,8 @@ def tls_failure(error: BaseException, handled: BaseException | None) -> ssl.SSLE
 
 def refused_server(error: ssl.SSLCertVerificationError, server: str, proxy: str | None, *, ours: bool) -> str:
     """Why a server's certificate was not accepted, and what to do; `ours`: whether it is the cluster's."""
-    whose = f"{server} (or the proxy {proxy})" if proxy and proxy.startswith("https:") else server
-    said = error.verify_message
+    whose = _whose(server, proxy)
+    said = error.verify_message.rstrip(".")
     code = error.verify_code
     if code in (_EXPIRED, _NOT_YET_VALID):
         return (
@@ -86,12 +110,25 @@ def refused_server(error: ssl.SSLCertVerificationError, server: str, proxy: str 
     return f"the certificate of {whose} is not accepted: {said}."
 
 
-def refused_client(error: ssl.SSLError, server: str, *, shown: bool) -> str | None:
+def refused_client(
+    error: ssl.SSLError, server: str, proxy: str | None, *, ours: bool, has_certificate: bool
+) -> str | None:
     """What a server found wrong with our certificate, if that is why it hung up."""
     reason = error.reason or ""
     if "ALERT" not in reason or not ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
         return None
     alert = reason.partition("ALERT_")[2].replace("_", " ").lower()
-    if not shown:
-        return f"{server} asks for a client certificate ({alert}), and the kubeconfig's user has none."
-    return f"{server} refused the client certificate ({alert}). Is it of this cluster, and still valid?"
+    whose = _whose(server, proxy)
+    if not ours:
+        return (
+            f"{whose} asks for a client certificate ({alert}). The kubeconfig's is for its cluster, and is "
+            "shown to nobody else."
+        )
+    if not has_certificate:
+        return f"{whose} asks for a client certificate ({alert}), and the kubeconfig's user has none."
+    return f"{whose} refused the client certificate ({alert}). Is it of this cluster, and still valid?"
+
+
+def _whose(server: str, proxy: str | None) -> str:
+    # TLS with an https proxy fails in the same words as TLS with the server behind it.
+    return f"{server} (or the proxy {proxy})" if proxy and proxy.lower().startswith("https:") else server

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
+from traceback import format_exception
 from typing import Any, Protocol
 
 
@@ -167,7 +168,12 @@ class _Conversation(BaseHTTPRequestHandler):
             sni=getattr(stream, "sni", None),
             connection=self._number,
         )
-        answer = self._respond(request)
+        try:
+            answer = self._respond(request)
+        except Exception as error:
+            # A mistake in the test: whoever looks at the response should see it.
+            self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, explain="".join(format_exception(error)))
+            return
         if answer.hang_up:
             self.close_connection = True
             return
@@ -196,8 +202,10 @@ class _Conversation(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
+        if self.command == "HEAD":
+            return
         if answer.chunks is None:
-            self.wfile.write(b"" if self.command == "HEAD" else body)
+            self.wfile.write(body)
             return
         for chunk in answer.chunks:
             self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))

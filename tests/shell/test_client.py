@@ -369,7 +369,7 @@ class TestRefusedWhenItIsBuilt:
     def test_a_proxy_of_an_unknown_kind(self, face: Face, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HTTPS_PROXY", "ftp://u:secret@proxy:1")
         error = self.refused(face, ClientConfig(server="https://h"))
-        assert "ftp://" in str(error)
+        assert "must be http, https, or socks5" in str(error)
         assert "secret" not in str(error)
 
 
