@@ -63,3 +63,15 @@ def server(authority: Authority) -> Iterator[APIServer]:
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
+
+
+@pytest.fixture
+def public(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Authority:
+    """An authority that this machine trusts."""
+    public = Authority("public CA")
+    path = tmp_path_factory.mktemp("public") / "ca.pem"
+    path.write_bytes(public.pem)
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    return public

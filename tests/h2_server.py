@@ -19,7 +19,8 @@ from kubeauth.testing import KeyPair
 
 
 class H2Server:
-    def __init__(self, pair: KeyPair) -> None:
+    def __init__(self, pair: KeyPair, hang_up_after: int | None = None) -> None:
+        self._hang_up_after = hang_up_after
         self.requests: list[dict[str, str]] = []
         self.bodies: list[bytes] = []
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -57,9 +58,11 @@ class H2Server:
                     if isinstance(event, h2.events.RequestReceived):
                         self.requests.append({str(name): str(value) for name, value in event.headers})
                         bodies[event.stream_id] = b""
+                        if self._hang_up_after == len(self.requests):
+                            return
                     elif isinstance(event, h2.events.DataReceived):
                         bodies[event.stream_id] += event.data
-                    elif isinstance(event, h2.events.StreamEnded):
+                    elif isinstance(event, h2.events.StreamEnded) and self._hang_up_after is None:
                         self.bodies.append(bodies[event.stream_id])
                         http.send_headers(event.stream_id, [(":status", "200")])
                         http.send_data(event.stream_id, b"ok", end_stream=True)

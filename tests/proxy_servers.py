@@ -13,13 +13,18 @@ from kubeauth import Secret
 from kubeauth._credentials._credential import Identity
 from kubeauth._credentials._keypair import load_identity
 from kubeauth.testing import Authority, KeyPair
+from kubeauth.testing._http import _shake_hands
 
 
 class Proxy:
     """`kind` is http, https or socks5. Every name leads to 127.0.0.1."""
 
     def __init__(
-        self, kind: str, pair: KeyPair | None = None, client_authority: Authority | None = None
+        self,
+        kind: str,
+        pair: KeyPair | None = None,
+        client_authority: Authority | None = None,
+        require_certificate: bool = False,
     ) -> None:
         self.kind = kind
         self.targets: list[str] = []
@@ -30,7 +35,7 @@ class Proxy:
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             load_identity(self._context, Identity(pair.certificate, Secret(pair.key)))
         if self._context is not None and client_authority is not None:
-            self._context.verify_mode = ssl.CERT_OPTIONAL
+            self._context.verify_mode = ssl.CERT_REQUIRED if require_certificate else ssl.CERT_OPTIONAL
             self._context.load_verify_locations(cadata=client_authority.pem.decode())
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self._socket.getsockname()[1]
@@ -54,18 +59,25 @@ class Proxy:
     def _serve(self, client: socket.socket) -> None:
         with suppress(OSError), client:
             if self._context is not None:
-                client = self._context.wrap_socket(client, server_side=True)
-                self.certificates.append(client.getpeercert(binary_form=True))
-            with client:
-                target = self._socks(client) if self.kind == "socks5" else self._connect(client)
-                _, _, port = target.rpartition(":")
-                self.targets.append(target)
-                with socket.create_connection(("127.0.0.1", int(port))) as upstream:
-                    self._say_yes(client)
-                    back = threading.Thread(target=_pump, args=(upstream, client), daemon=True)
-                    back.start()
-                    _pump(client, upstream)
-                    back.join()
+                client = self._context.wrap_socket(client, server_side=True, do_handshake_on_connect=False)
+                with client:
+                    _shake_hands(client)
+                    self._converse(client)
+            else:
+                self._converse(client)
+
+    def _converse(self, client: socket.socket) -> None:
+        if isinstance(client, ssl.SSLSocket):
+            self.certificates.append(client.getpeercert(binary_form=True))
+        target = self._socks(client) if self.kind == "socks5" else self._connect(client)
+        _, _, port = target.rpartition(":")
+        self.targets.append(target)
+        with socket.create_connection(("127.0.0.1", int(port))) as upstream:
+            self._say_yes(client)
+            back = threading.Thread(target=_pump, args=(upstream, client), daemon=True)
+            back.start()
+            _pump(client, upstream)
+            back.join()
 
     def _connect(self, client: socket.socket) -> str:
         head = b""

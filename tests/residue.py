@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -17,6 +17,15 @@ def descriptors() -> int:
 
 def temporary_files() -> set[str]:
     return set(os.listdir(tempfile.gettempdir()))
+
+
+def wait_until(claim: Callable[[], bool]) -> None:
+    """For what another thread does a moment later."""
+    for _ in range(200):
+        if claim():
+            return
+        time.sleep(0.02)
+    assert claim()
 
 
 @contextmanager

@@ -15,18 +15,6 @@ from tests.faces import Driver, Face
 
 
 @pytest.fixture
-def public(
-    authority: Authority, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> Authority:
-    """An authority that this machine trusts."""
-    public = Authority("public CA")
-    path = tmp_path_factory.mktemp("public") / "ca.pem"
-    path.write_bytes(public.pem)
-    monkeypatch.setenv("SSL_CERT_FILE", str(path))
-    return public
-
-
-@pytest.fixture
 def stranger(public: Authority, authority: Authority) -> Iterator[APIServer]:
     """Another server: it has a public certificate, and asks for ones of the cluster's CA."""
     with APIServer(authority=public, client_authority=authority) as it:

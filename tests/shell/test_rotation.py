@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from kubeauth import ClientConfig, Secret
 from kubeauth.errors import ClientCertificateError, ServerCertificateError, TLSError, TokenFileError
 from kubeauth.testing import Answer, APIServer, Authority, FakeClock
 from tests.faces import Face
-from tests.residue import no_residue
+from tests.residue import no_residue, wait_until
 
 
 @pytest.fixture
@@ -444,12 +443,3 @@ class TestTokenFile:
         with pytest.raises(TokenFileError) as caught:
             face.Client(ClientConfig(server="https://h", token_file=str(tmp_path / "none")))
         assert caught.value.path == str(tmp_path / "none")
-
-
-def wait_until(claim: Any) -> None:
-    """For what another thread does a moment later."""
-    for _ in range(200):
-        if claim():
-            return
-        time.sleep(0.02)
-    assert claim()

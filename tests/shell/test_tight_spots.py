@@ -1,0 +1,419 @@
+"""What happens between two lines: shared errors, bursts, closing in flight, factories that misbehave."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import httpx2
+import pytest
+
+from kubeauth import ClientConfig, Secret
+from kubeauth.errors import ClientCertificateError
+from kubeauth.testing import Answer, APIServer, Authority, FakeClock
+from tests.faces import Driver, Face
+from tests.residue import wait_until
+
+BURST = 8
+
+
+def burst(face: Face, client: Driver, path: str = "/version", callers: int = BURST) -> list[Any]:
+    """So many requests at the same moment; their responses and errors."""
+    results: list[Any] = []
+
+    def call(barrier: threading.Barrier) -> None:
+        barrier.wait()
+        try:
+            results.append(client.client.get(path))
+        except Exception as error:
+            results.append(error)
+
+    async def acall() -> None:
+        try:
+            results.append(await client.client.get(path))
+        except Exception as error:
+            results.append(error)
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            for _ in range(callers):
+                group.start_soon(acall)
+
+    if client._portal is not None:
+        client._portal.call(main)
+    else:
+        barrier = threading.Barrier(callers)
+        threads = [threading.Thread(target=call, args=(barrier,)) for _ in range(callers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return results
+
+
+class TestOneErrorInSeveralTasks:
+    """Its traceback has the frames of all of them; those that wait must live."""
+
+    @pytest.mark.parametrize(
+        "face", [Face(lib, colour) for lib in (httpx, httpx2) for colour in ("asyncio", "trio")], ids=str
+    )
+    def test_of_a_transport_that_stores_it(self, face: Face) -> None:
+        stored = face.library.ConnectError("stored")
+
+        class Inner(face.library.AsyncBaseTransport):  # type: ignore[name-defined,misc]
+            async def handle_async_request(self, request: Any) -> Any:
+                try:
+                    raise stored
+                except face.library.ConnectError:
+                    await anyio.sleep(0.01)
+                    raise
+
+        config = ClientConfig(server="https://h", token=Secret("t"))
+        with face.client(config, inner=lambda _context, _proxy: Inner()) as client:
+            assert burst(face, client) == [stored] * BURST
+
+    def test_of_http2_when_a_connection_breaks(self, face: Face, authority: Authority) -> None:
+        from tests.h2_server import H2Server
+
+        with H2Server(authority.server("127.0.0.1"), hang_up_after=BURST) as server:
+            config = ClientConfig(server=server.url, ca_data=authority.pem, token=Secret("t"))
+            with face.client(config, http2=True) as client:
+                results = burst(face, client)
+                assert len(results) == BURST
+                assert all(isinstance(each, face.library.TransportError) for each in results)
+
+
+class TestBurstsAfterIdleTime:
+    """What was read an hour ago may be over: nobody goes on with it because somebody else is reading."""
+
+    def test_a_token_file_k62(self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock) -> None:
+        path = tmp_path / "token"
+        path.write_text("token-0")
+        server.tokens = {"token-0": "alice"}
+        with face.client(server.config(token_file=str(path)), clock=clock) as client:
+            for number in range(1, 11):
+                path.write_text(f"token-{number}")
+                server.tokens = {f"token-{number}": "alice"}
+                clock.advance(3600.0)
+                assert {each.status_code for each in burst(face, client)} == {200}
+
+    def test_a_client_certificate_k54(
+        self, face: Face, tmp_path: Path, clock: FakeClock, authority: Authority
+    ) -> None:
+        files = tmp_path / "c.pem", tmp_path / "k.pem"
+        with APIServer(authority=authority, require_certificate=True) as server:
+            authority.client("user-0").write(*files)
+            made: list[object] = []
+
+            def inner(context: Any, proxy: Any) -> Any:
+                made.append(context)
+                return face.PlainTransport(context, proxy=proxy)
+
+            config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
+            with face.client(config, clock=clock, inner=inner) as client:
+                for number in range(1, 6):
+                    authority.client(f"user-{number}").write(*files)
+                    clock.advance(3600.0)
+                    seen = len(server.requests)
+                    assert {each.status_code for each in burst(face, client)} == {200}
+                    assert {request.user for request in server.requests[seen:]} == {f"user-{number}"}
+            # One pool of connections for each, however many came at once.
+            assert len(made) == 6
+
+    def test_one_reads_for_all_k62(
+        self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from kubeauth._config._token_file import read_token_file
+        from kubeauth._credentials import _static
+
+        path = tmp_path / "token"
+        path.write_text("alices-token")
+        reads: list[int] = []
+
+        def counted(path: str) -> Any:
+            reads.append(threading.active_count())
+            return read_token_file(path)
+
+        with face.client(server.config(token_file=str(path)), clock=clock) as client:
+            client.get("/version")
+            monkeypatch.setattr(_static, "read_token_file", counted)
+            for late in (50.0, 3600.0):
+                before = threading.active_count()
+                clock.advance(late)
+                assert {each.status_code for each in burst(face, client, callers=32)} == {200}
+                assert len(reads) == 1
+                if face.is_async:
+                    # Waiting tasks occupy no threads.
+                    assert reads.pop() <= before + 32 + 1  # the server has one for each connection
+                reads.clear()
+
+    def test_a_laptop_that_slept(
+        self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock
+    ) -> None:
+        """The monotonic clock stood still; the calendar did not."""
+        path = tmp_path / "token"
+        path.write_text("alices-token")
+        server.tokens["new"] = "bob"
+        with face.client(server.config(token_file=str(path)), clock=clock) as client:
+            client.get("/version")
+            path.write_text("new")
+            clock.set_date(clock.time() + 8 * 3600)
+            client.get("/version")
+            clock.set_date(clock.time() - 24 * 3600)
+            client.get("/version")
+        assert [request.user for request in server.requests] == ["alice", "bob", "bob"]
+
+
+def test_whoever_comes_late_does_not_go_back(
+    face: Face, server: APIServer, tmp_path: Path, clock: FakeClock
+) -> None:
+    """A caller that took the old certificate, and was held up, meets the new connections."""
+    files = tmp_path / "c.pem", tmp_path / "k.pem"
+    server.authority.client("carol").write(*files)
+    config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
+    with face.client(config, clock=clock) as client:
+        transport = client.client._transport
+        old = transport._source.latest
+        server.authority.client("dave").write(*files)
+        clock.advance(1.0)
+        client.get("/version")
+        fresh = transport._source.fresh
+        transport._source.fresh = lambda _now: old
+        client.get("/version")
+        transport._source.fresh = fresh
+        client.get("/version")
+    assert [(request.user, request.connection) for request in server.requests] == [("dave", 1)] * 3
+
+
+class TestRetries:
+    @pytest.mark.parametrize(
+        "headers", [{"Upgrade": "websocket", "Connection": "Upgrade"}, {"upgrade": "SPDY/3.1"}]
+    )
+    def test_a_command_is_not_run_twice(self, face: Face, server: APIServer, headers: dict[str, str]) -> None:
+        """exec, attach and port-forward are GETs."""
+        server.on("GET", "/exec", Answer(hang_up=True))
+        with face.client(server.config(token="alices-token")) as client:
+            client.get("/version")
+            with pytest.raises(face.library.TransportError):
+                client.get("/exec?command=rm", headers=headers)
+        assert [request.path for request in server.requests] == ["/version", "/exec?command=rm"]
+
+    def test_nor_over_wss(self, face: Face, server: APIServer) -> None:
+        server.on("GET", "/exec", Answer(hang_up=True))
+        with face.client(server.config(token="alices-token")) as client:
+            client.get("/version")
+            with pytest.raises(face.library.TransportError):
+                client.get(f"{server.url.replace('https', 'wss')}/exec")
+        assert len(server.requests) == 2
+
+    def test_a_new_connection_that_dies_is_not_an_old_one(self, face: Face, server: APIServer) -> None:
+        server.on("GET", "/dead", Answer(hang_up=True))
+        limits = face.library.Limits(max_keepalive_connections=0)
+        with face.client(server.config(token="alices-token"), limits=limits) as client:
+            client.get("/version")
+            with pytest.raises(face.library.TransportError):
+                client.get("/dead")
+        assert [request.path for request in server.requests] == ["/version", "/dead"]
+
+
+class TestClosing:
+    def test_a_request_in_flight_is_not_sent_again(self, face: Face, server: APIServer) -> None:
+        arrived, release = threading.Event(), threading.Event()
+
+        def slow(_request: Any) -> Answer:
+            arrived.set()
+            release.wait(10)
+            return Answer()
+
+        server.on("GET", "/slow", slow)
+        errors: list[BaseException] = []
+        with face.client(server.config(token="alices-token")) as client:
+            client.get("/version")
+
+            def ask() -> None:
+                try:
+                    client.get("/slow")
+                except BaseException as error:
+                    errors.append(error)
+
+            thread = threading.Thread(target=ask)
+            thread.start()
+            arrived.wait(10)
+            client.close()
+            release.set()
+            thread.join(10)
+        assert [request.path for request in server.requests] == ["/version", "/slow"]
+        if face.is_async:  # closing a socket does not wake a thread that reads from it
+            assert [type(error) for error in errors] == [face.library.ReadError]
+
+    def test_a_transport_may_be_used_again(self, face: Face, server: APIServer) -> None:
+        transport = face.KubeTransport(server.config(token="alices-token"))
+        for _ in range(3):
+            with face.drive(lambda: face.PlainClient(transport=transport, base_url=server.url)) as client:
+                assert client.get("/version").status_code == 200
+            wait_until(lambda: server.open_connections == 0)
+
+    def test_closing_twice(self, face: Face, server: APIServer) -> None:
+        with face.client(server.config(token="alices-token")) as client:
+            client.get("/version")
+            client.close()
+            client.close()
+
+    def test_all_are_closed_though_one_fails(self, face: Face, server: APIServer) -> None:
+        closed: list[int] = []
+
+        def inner(context: Any, proxy: Any) -> Any:
+            number = len(made)
+
+            class Inner(face.PlainTransport):  # type: ignore[name-defined,misc]
+                def close(self) -> None:
+                    super().close()
+                    closed.append(number)
+                    raise ZeroDivisionError
+
+                async def aclose(self) -> None:
+                    await super().aclose()
+                    closed.append(number)
+                    raise ZeroDivisionError
+
+            made.append(number)
+            return Inner(context, proxy=proxy)
+
+        made: list[int] = []
+        with APIServer(tls=False) as other:
+            with pytest.raises(ZeroDivisionError), face.client(server.config(), inner=inner) as client:
+                client.get(f"{other.url}/version")
+        assert closed == made == [0, 1]
+
+    def test_a_closed_body_is_not_read(self, face: Face, server: APIServer) -> None:
+        with face.client(server.config(token="alices-token")) as client:
+            with client.stream("GET", "/version") as stream:
+                body = stream.response.stream._stream
+            with pytest.raises(RuntimeError, match="closed"):
+                body.__aiter__() if face.is_async else iter(body)
+
+
+class TestLeases:
+    def rotated(
+        self,
+        face: Face,
+        server: APIServer,
+        tmp_path: Path,
+        clock: FakeClock,
+        inner: Any,
+        use: Callable[[Driver], object],
+    ) -> Any:
+        """Uses a client, rotates its certificate; returns the pool from before."""
+        files = tmp_path / "c.pem", tmp_path / "k.pem"
+        server.authority.client("carol").write(*files)
+        config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
+        with face.client(config, clock=clock, inner=inner) as client:
+            old = client.client._transport._ledger.current
+            kept = use(client)
+            server.authority.client("dave").write(*files)
+            clock.advance(1.0)
+            client.get("/version")
+            assert client.client._transport._ledger.current is not old
+            del kept
+            return old
+
+    def test_a_response_that_comes_closed_has_given_its_lease_back(self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock) -> None:  # fmt: skip
+        def answer(_request: Any) -> Any:
+            response = face.library.Response(200, content=b"{}")
+            assert response.is_closed
+            return response
+
+        old = self.rotated(
+            face, server, tmp_path, clock, face.in_memory(answer), lambda client: client.get("/x")
+        )
+        assert not old._leases
+        assert old._closing
+
+    def test_a_request_that_fails_has_given_its_lease_back(self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock) -> None:  # fmt: skip
+        answers = iter([face.library.ConnectError("no"), ZeroDivisionError()])
+
+        def answer(_request: Any) -> Any:
+            if error := next(answers, None):
+                raise error
+            return face.library.Response(200)
+
+        def fail(client: Driver) -> None:
+            for error in (face.library.ConnectError, ZeroDivisionError):
+                with pytest.raises(error):
+                    client.get("/x")
+
+        old = self.rotated(face, server, tmp_path, clock, face.in_memory(answer), fail)
+        assert old._closing
+
+    def test_a_response_that_is_kept_keeps_no_connections(self, face: Face, server: APIServer) -> None:
+        with face.client(server.config(token="alices-token")) as client:
+            response = client.get("/version")
+            lease = response.stream._stream
+            assert (lease.pool, lease.body) == (None, None)
+
+    def test_a_rotation_that_is_cancelled_loses_no_inner_transport(
+        self, server: APIServer, tmp_path: Path, clock: FakeClock
+    ) -> None:
+        for face in (Face(httpx, "asyncio"), Face(httpx2, "trio")):
+            self.cancelled_rotation(face, server, tmp_path, clock)
+
+    def cancelled_rotation(self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock) -> None:
+        files = tmp_path / "c.pem", tmp_path / "k.pem"
+        server.authority.client("carol").write(*files)
+        config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
+        building, release = threading.Event(), threading.Event()
+        made: list[Any] = []
+
+        class Inner(face.library.AsyncHTTPTransport):  # type: ignore[name-defined,misc]
+            closed = 0
+
+            async def aclose(self) -> None:
+                self.closed += 1
+                await super().aclose()
+
+        def inner(context: Any, proxy: Any) -> Any:
+            if made:
+                building.set()
+                release.wait(10)
+            made.append(Inner(context, proxy=proxy))
+            return made[-1]
+
+        async def main() -> None:
+            async with face.Client(config, clock=clock, inner=inner) as client:
+                server.authority.client("dave").write(*files)
+                clock.advance(1.0)
+                async with anyio.create_task_group() as group:
+                    group.start_soon(client.get, "/version")
+                    await anyio.to_thread.run_sync(building.wait)
+                    group.cancel_scope.cancel()
+                    release.set()
+
+        anyio.run(main, backend=face.colour)
+        assert [each.closed for each in made] == [1, 1]
+
+
+class TestErrorsSayWho:
+    def test_another_server_that_wants_a_certificate(
+        self, face: Face, server: APIServer, public: Authority
+    ) -> None:
+        config = server.config(identity=server.authority.client("carol"))
+        with APIServer(authority=public, require_certificate=True) as other, face.client(config) as client:
+            with pytest.raises(ClientCertificateError, match="shown to nobody else"):
+                client.get(f"{other.url}/version")
+
+    def test_a_proxy_that_wants_one(self, face: Face, server: APIServer, authority: Authority) -> None:
+        from tests.proxy_servers import Proxy
+
+        with Proxy(
+            "https", authority.server("127.0.0.1"), client_authority=authority, require_certificate=True
+        ) as proxy:
+            config = server.config(identity=authority.client("carol"), proxy_url=proxy.url)
+            with (
+                face.client(config) as client,
+                pytest.raises(ClientCertificateError, match="or the proxy https://"),
+            ):
+                client.get("/version")
