@@ -44,7 +44,8 @@ def proxy_problem(url: str) -> str | None:
 def without_password(url: str) -> str:
     """`url` for printing."""
     parts = _split(url)
-    if parts is None:
+    if parts is None or not _port_is_one(parts):
+        # `https://user:pass/word@host`: what looks like a port is the first half of a password.
         return "<unprintable>"
     if "@" not in parts.netloc:
         return url
@@ -67,6 +68,14 @@ def _has_host(parts: SplitResult) -> bool:
     except ValueError:
         return False
     return bool(host) and not _NOT_IN_A_HOST.search(parts.netloc)
+
+
+def _port_is_one(parts: SplitResult) -> bool:
+    try:
+        _ = parts.port
+    except ValueError:
+        return False
+    return True
 
 
 # urlsplit normalises a host, which can take a time that grows as the square of its length.

@@ -71,10 +71,12 @@ def _named(name: str) -> ssl.SSLContext:
     # As Go: a final dot does not count, and an IPv6 address may stand in brackets.
     context.server_name = name.removesuffix(".").removeprefix("[").removesuffix("]")
     try:
-        context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO())
+        if context.server_name:
+            context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO())
+            return context
     except (ValueError, TypeError):  # UnicodeError is one of them
-        raise TLSError(f"tls-server-name {name!r} cannot be the name of a server") from None
-    return context
+        pass
+    raise TLSError(f"tls-server-name {name!r} cannot be the name of a server")
 
 
 def proxy_context(config: ClientConfig, trust: Trust) -> ssl.SSLContext:

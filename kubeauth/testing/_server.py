@@ -256,7 +256,7 @@ class APIServer:
         if scheme == "Bearer":
             return self.tokens.get(value)
         if scheme == "Basic":
-            name, _, password = base64.b64decode(value).decode().partition(":")
+            name, _, password = base64.b64decode(value).decode(errors="replace").partition(":")
             return name if self.passwords.get(name) == password else None
         return None if request.certificate is None else _common_name(request.certificate)
 

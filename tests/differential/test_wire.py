@@ -143,7 +143,7 @@ def test_the_corpus_reaches_the_wire_as_with_kubectl(
 
 PAIR = {"client-certificate-data": encoded(CAROL.certificate), "client-key-data": encoded(CAROL.key)}
 IMPERSONATION = {
-    "as": "dave", "as-uid": "7", "as-groups": ["a", "b"],
+    "as": "jörg", "as-uid": "7", "as-groups": ["a", "b"],
     "as-user-extra": {"example.com/Scopes": ["x", "y z"], "acme%thing": ["1"], "ünï": ["v"], "dots.and-dashes_": ["w"]},
 }  # fmt: skip
 USERS: dict[str, dict[str, Any]] = {

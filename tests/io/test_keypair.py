@@ -141,6 +141,13 @@ class TestWhatIsWrongWithIt:
         assert "encrypted" in self.why(pair.certificate, encrypted)
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_of_each_half_only_its_own_counts(way: _keypair.Way, authority: Authority) -> None:
+    """As in Go: another key beside the certificate, another certificate beside the key."""
+    mine, other = authority.client("a"), authority.client("b")
+    way(context(), Identity(other.key + mine.certificate, Secret(other.certificate + mine.key)))
+
+
 def test_one_file_may_hold_both(authority: Authority) -> None:
     """As kubelet-client-current.pem does."""
     pair = authority.client("a")

@@ -79,6 +79,19 @@ class TestAPIServer:
             assert client.head("/version").content == b""
             assert len({request.connection for request in server.requests}) == 1
 
+    def test_a_mistake_in_a_handler_is_a_500_with_its_traceback(self) -> None:
+        def wrong(_request: object) -> Answer:
+            raise ZeroDivisionError("a mistake in the test")
+
+        with APIServer() as server, kubeauth.Client(server.config()) as client:
+            server.on("GET", "/wrong", wrong)
+            response = client.get("/wrong")
+            assert response.status_code == 500
+            assert "a mistake in the test" in response.text
+            server.on("HEAD", "/stream", Answer(chunks=[b"a"]))
+            assert client.head("/stream").content == b""
+            assert client.get("/version").status_code == 200
+
     def test_a_watch_reaches_all_who_watch(self) -> None:
         with APIServer() as server, kubeauth.Client(server.config()) as client:
             watch = server.watch("/watch")

@@ -197,6 +197,35 @@ class TestImpersonation:
         assert request.all_headers("impersonate-group") == []
         assert request.header("authorization") == "Bearer alices-token"
 
+    def test_groups_are_added_to_the_callers_own_i9(self, face: Face, server: APIServer) -> None:
+        with face.client(server.config(token="alices-token", impersonate=self.WHO)) as client:
+            client.get(
+                "/version",
+                headers=[("Impersonate-Group", "mine"), ("Impersonate-Uid", "9"), ("X-Other", "o")],
+            )
+        (request,) = server.requests
+        assert request.all_headers("impersonate-group") == ["mine", "a", "b"]
+        assert request.all_headers("impersonate-uid") == ["7"]
+        assert request.header("x-other") == "o"
+
+    def test_names_of_all_the_world_i9(self, face: Face, server: APIServer) -> None:
+        who = Impersonation(user="jörg", groups=["日本"])
+        with face.client(server.config(token="alices-token", impersonate=who)) as client:
+            client.get("/version")
+        (request,) = server.requests
+        sent = (request.header("impersonate-user") or "", request.header("impersonate-group") or "")
+        assert [each.encode("latin-1").decode() for each in sent] == ["jörg", "日本"]
+
+    @pytest.mark.parametrize("value", ["a\nb", "a\x00", " a", "a\x7f"])
+    def test_what_is_no_header_is_refused_at_once_i9(self, face: Face, value: str) -> None:
+        for who in (
+            Impersonation(user=value),
+            Impersonation(user="u", groups=[value]),
+            Impersonation(user="u", extra={"k": [value]}),
+        ):
+            with pytest.raises(ConfigError, match="cannot be sent"):
+                face.Client(ClientConfig(server="https://h", impersonate=who))
+
     def test_it_goes_with_a_certificate_i9(self, face: Face, server: APIServer) -> None:
         config = server.config(identity=server.authority.client("carol"), impersonate=self.WHO)
         with face.client(config) as client:

@@ -142,6 +142,34 @@ def test_files_are_still_watched_in_the_child(
     assert [request.user for request in server.requests] == ["alice", "new"]
 
 
+@pytest.mark.parametrize("face", SYNC, ids=str)
+def test_a_child_may_close_what_it_never_used(
+    face: Face, server: APIServer, tmp_path: Path, clock: FakeClock
+) -> None:
+    """Also with a stream on a retired pool that it has inherited."""
+    watch = server.watch("/watch")
+    files = tmp_path / "c.pem", tmp_path / "k.pem"
+    server.authority.client("carol").write(*files)
+    config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
+    with face.client(config, clock=clock) as client:
+        assert in_a_child(client.close) == 0
+        with client.stream("GET", "/watch") as stream:
+            watch.wait_for_watchers()
+            server.authority.client("dave").write(*files)
+            clock.advance(1.0)
+            client.get("/version")
+
+            def leave() -> None:
+                stream.response.close()
+                client.close()
+                client.close()
+
+            assert in_a_child(leave) == 0
+            watch.send({"n": 1})
+            watch.end()
+            assert stream.rest() == ['{"n": 1}']
+
+
 def test_a_client_that_is_gone_is_not_remembered() -> None:
     from kubeauth._credentials._fork import _registered
 

@@ -180,8 +180,8 @@ class TestTheEnvironment:
 
         monkeypatch.setenv("NO_PROXY", "direct.example")
         with face.client(server.config(token="alices-token"), inner=inner) as client:
-            for host in ("a.example", "b.example", "direct.example"):
-                client.get(f"http://{host}/")
+            for url in ("http://a.example", "http://b.example", "ws://c.example", "http://direct.example"):
+                client.get(url)
         assert seen == [None, "http://127.0.0.1:9", None]
 
 

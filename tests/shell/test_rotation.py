@@ -286,7 +286,7 @@ class TestCA:
             assert stream.rest() == ['{"n": 1}']
         assert [request.connection for request in server.requests] == [1, 2]
 
-    @pytest.mark.parametrize("damage", ["empty", "gone", "rubbish", "the same"])
+    @pytest.mark.parametrize("damage", ["empty", "gone", "rubbish", "odd bytes", "the same"])
     def test_what_is_no_ca_changes_nothing_for_five_minutes_k53(
         self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock, damage: str
     ) -> None:
@@ -298,6 +298,9 @@ class TestCA:
                 "empty": lambda: path.write_bytes(b""),
                 "gone": lambda: path.unlink(),
                 "rubbish": lambda: path.write_bytes(b"x"),
+                "odd bytes": lambda: path.write_bytes(
+                    b"-----BEGIN CERTIFICATE-----\n\xff\n-----END CERTIFICATE-----\n"
+                ),
                 "the same": lambda: path.write_bytes(server.authority.pem),
             }
             ways[damage]()

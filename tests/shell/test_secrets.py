@@ -200,13 +200,54 @@ def test_a_key_where_its_path_belongs(face: Face, server: APIServer) -> None:
     assert_clean(str(caught.value))
 
 
-def test_http2_headers_are_not_logged(face: Face, authority: Authority) -> None:
+def test_http2_headers_are_not_logged(face: Face, authority: Authority, log: io.StringIO) -> None:
+    """Nor in the form they have on the wire, from which anybody can read them."""
     from tests.h2_server import H2Server
 
     with H2Server(authority.server("127.0.0.1")) as server:
         config = ClientConfig(server=server.url, ca_data=authority.pem, token=Secret(TOKEN))
         with face.client(config, http2=True) as client:
             assert client.get("/x").http_version == "HTTP/2"
+    assert "to the header table" in log.getvalue()
+    assert "Encoded header block" not in log.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["http", "socks5"])
+def test_a_proxys_password_is_not_logged(face: Face, server: APIServer, kind: str) -> None:
+    with Proxy(kind) as proxy:
+        url = proxy.url.replace("//", f"//user:{PASSWORD}@")
+        with face.client(server.config(token=TOKEN, proxy_url=url)) as client:
+            client.get("/version")
+        assert proxy.credentials == [f"user:{PASSWORD}"]
+
+
+def test_a_proxys_password_on_the_way_to_another_origin(face: Face, server: APIServer) -> None:
+    config = server.config(proxy_url=f"http://user:{PASSWORD}@127.0.0.1:9")
+    with face.client(config) as client, pytest.raises(face.library.ConnectError) as caught:
+        client.get("http://other.example/")
+    assert_clean(everything_about(caught.value))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ClientConfig(server=f"https://user:{PASSWORD}/er2@h:1"),
+        lambda: ClientConfig(server=f"ftp://user:{PASSWORD}@h"),
+        lambda: ClientConfig(server="https://h", proxy_url=f"http://user:{PASSWORD}/ss@proxy:3128"),
+        lambda: ClientConfig(server="https://h", proxy_url=f"ftp://user:{PASSWORD}@proxy:3128"),
+        lambda: ClientConfig(server="https://h", token=Secret(f"{TOKEN}\n")),
+    ],
+)
+def test_what_is_refused_when_it_is_built(face: Face, make: Callable[[], ClientConfig]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        face.Client(make())
+    assert_clean(everything_about(caught.value))
+
+
+def test_a_password_that_is_no_unicode(face: Face, server: APIServer) -> None:
+    """As json.loads may hand them out: sent as it is, and told to nobody."""
+    with face.client(server.config(username="bob", password=Secret("\udcffs3ntinel"))) as client:
+        assert client.get("/version").status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -227,6 +268,9 @@ def test_how_an_authorization_is_masked_i14(value: str, shown: str) -> None:
 
 
 def test_cookies_are_masked_too_i14() -> None:
+    assert masked([("Sec-WebSocket-Protocol", "base64url.bearer.authorization.k8s.io.x")]) == {
+        "Sec-WebSocket-Protocol": "<masked>"
+    }
     assert masked([("Cookie", "a"), ("Proxy-Authorization", "b")]) == {
         "Cookie": "<masked>",
         "Proxy-Authorization": "<masked>",

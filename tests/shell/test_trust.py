@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kubeauth import ClientConfig
 from kubeauth.errors import ClientCertificateError, ServerCertificateError, TLSError
 from kubeauth.testing import APIServer, Authority
 from tests.faces import Face
@@ -109,6 +110,45 @@ def test_another_name(face: Face, authority: Authority) -> None:
     with APIServer(authority=authority, certificate=authority.server("other.example")) as server:
         error = refused(face, server, authority.pem)
     assert "tls-server-name" in str(error)
+
+
+def test_a_common_name_is_no_name_k50a(face: Face, authority: Authority) -> None:
+    """Go has not looked at it for years; OpenSSL does where there are no alternative names."""
+    certificate = authority.client("localhost")
+    context = {"authority": authority, "certificate": certificate}
+    with APIServer(**context) as server:  # type: ignore[arg-type]
+        server.url = server.url.replace("127.0.0.1", "localhost")
+        assert "localhost" in str(refused(face, server, authority.pem))
+
+
+@pytest.mark.parametrize(
+    "bad", [b"-----BEGIN CERTIFICATE-----\n\xff\xfe\n-----END CERTIFICATE-----\n", b"\xff\x00"]
+)
+def test_what_cannot_be_parsed_does_not_spoil_the_rest_k50(face: Face, server: APIServer, bad: bytes) -> None:
+    with face.client(server.config(token="alices-token", ca_data=bad + server.authority.pem)) as client:
+        assert client.get("/version").status_code == 200
+    with pytest.raises(TLSError, match="no certificate that can be parsed"):
+        face.Client(server.config(ca_data=bad))
+
+
+@pytest.mark.parametrize("name", ["kubernetes.default.", "kubernetes.default", "KUBERNETES.default"])
+def test_a_server_name_as_go_takes_it_k51(face: Face, authority: Authority, name: str) -> None:
+    with APIServer(authority=authority, certificate=authority.server("kubernetes.default")) as server:
+        with face.client(server.config(tls_server_name=name)) as client:
+            assert client.get("/version").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["::1", "[::1]", "10.0.0.1"])
+def test_an_address_for_a_server_name_k51(face: Face, authority: Authority, name: str) -> None:
+    with APIServer(authority=authority, certificate=authority.server(name.strip("[]"))) as server:
+        with face.client(server.config(tls_server_name=name)) as client:
+            assert client.get("/version").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["a..b", ".", "x" * 70, "a\x00b", ".a"])
+def test_a_server_name_that_is_none_is_refused_at_once(face: Face, name: str) -> None:
+    with pytest.raises(TLSError, match="tls-server-name"):
+        face.Client(ClientConfig(server="https://h", tls_server_name=name))
 
 
 def test_insecure(face: Face, server: APIServer) -> None:
