@@ -135,10 +135,10 @@ def on_loopback(
     }
 
 
-def spread(values: list[float]) -> str:
+def spread(values: list[float], digits: int) -> str:
     """The middle half."""
     low, _, high = statistics.quantiles(values, n=4)
-    return f"{low:.3f} - {high:.3f}"
+    return f"{low:.{digits}f} - {high:.{digits}f}"
 
 
 def main() -> None:
@@ -178,11 +178,11 @@ def main() -> None:
                     name,
                     f"{statistics.median(wire['plain']):.0f} us",
                     f"{statistics.median(added):.1f} us",
-                    spread(added),
+                    spread(added, 1),
                     f"{statistics.median(ratios):.3f}",
-                    spread(ratios),
+                    spread(ratios, 3),
                     f"{statistics.median(noise):.3f}",
-                    spread(noise),
+                    spread(noise, 3),
                 )
     Console(width=130).print(table)
 
