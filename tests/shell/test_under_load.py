@@ -141,8 +141,6 @@ def test_a_client_certificate_replaced_under_load_k54(face: Face, server: APISer
     assert set(users) == {"first"} | {f"user-{number}" for number in range(ROTATIONS)}
     # One pool for each certificate: nobody who came late went back to an old one.
     assert len(POOLS) == ROTATIONS + 1
-    # Once a new certificate was seen, new connections show it.
-    assert users[-1] == f"user-{ROTATIONS - 1}"
     by_connection: dict[int, set[Any]] = {}
     for request in server.requests:
         by_connection.setdefault(request.connection, set()).add(request.user)
@@ -198,5 +196,4 @@ def test_a_token_file_replaced_under_load_k62(face: Face, server: APIServer, tmp
     assert failures == []
     assert lines == EXPECTED_LINES
     users = [request.user for request in server.requests]
-    assert None not in users
-    assert users[-1] == f"user-{ROTATIONS - 1}"
+    assert set(users) == {"alice"} | {f"user-{number}" for number in range(ROTATIONS)}
