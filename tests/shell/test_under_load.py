@@ -59,17 +59,20 @@ def under_load(
     watch = server.watch("/watch")
     done = threading.Event()
 
+    def wait_for(more: int) -> None:
+        enough = len(server.requests) + more
+        while len(server.requests) < enough and not failures:
+            time.sleep(0.002)
+
     def rotations() -> None:
         try:
             watch.wait_for_watchers()
+            wait_for(CALLERS)
             for number in range(ROTATIONS):
-                seen = len(server.requests)
                 rotate(number)
                 clock.now += 400.0
                 watch.send({"n": number})
-                # Every caller has asked about twice since.
-                while len(server.requests) < seen + 2 * CALLERS and not failures:
-                    time.sleep(0.002)
+                wait_for(2 * CALLERS)  # every caller has asked about twice since
         finally:
             watch.end()
             done.set()
