@@ -1,4 +1,4 @@
-"""Watch pods for as long as it takes: nothing has to be restarted when a certificate or token file changes.
+"""Watch pods until the server ends the watch. A certificate or token file that changes meanwhile ends nothing.
 
 python examples/watch.py [NAMESPACE]
 """

@@ -10,7 +10,8 @@ import httpx
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
 from kubeauth._credentials._status import Status
-from kubeauth._transport._client_options import config_of, refuse, user_agent
+from kubeauth._transport._client_options import refuse, user_agent
+from kubeauth._transport._given import config_of
 from kubeauth._transport._httpx import (
     LIMITS,
     AsyncFactory,

@@ -16,7 +16,8 @@ except ImportError as error:
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
 from kubeauth._credentials._status import Status
-from kubeauth._transport._client_options import config_of, refuse, user_agent
+from kubeauth._transport._client_options import refuse, user_agent
+from kubeauth._transport._given import config_of
 from kubeauth._transport._httpx2 import (
     LIMITS,
     AsyncFactory,

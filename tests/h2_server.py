@@ -19,7 +19,10 @@ from kubeauth.testing import KeyPair
 
 
 class H2Server:
-    def __init__(self, pair: KeyPair, hang_up_after: int | None = None) -> None:
+    def __init__(
+        self, pair: KeyPair, hang_up_after: int | None = None, go_away_on: int | None = None
+    ) -> None:
+        self._go_away_on = go_away_on
         self._hang_up_after = hang_up_after
         self.requests: list[dict[str, str]] = []
         self.bodies: list[bytes] = []
@@ -59,6 +62,10 @@ class H2Server:
                         self.requests.append({str(name): str(value) for name, value in event.headers})
                         bodies[event.stream_id] = b""
                         if self._hang_up_after == len(self.requests):
+                            return
+                        if self._go_away_on == len(self.requests):
+                            http.close_connection(last_stream_id=0)
+                            stream.sendall(http.data_to_send())
                             return
                     elif isinstance(event, h2.events.DataReceived):
                         bodies[event.stream_id] += event.data

@@ -28,6 +28,7 @@ class Proxy:
     ) -> None:
         self.kind = kind
         self.targets: list[str] = []
+        self.forward = b""
         self.credentials: list[str | None] = []
         self.certificates: list[bytes | None] = []
         self._context = None
@@ -73,7 +74,10 @@ class Proxy:
         _, _, port = target.rpartition(":")
         self.targets.append(target)
         with socket.create_connection(("127.0.0.1", int(port))) as upstream:
-            self._say_yes(client)
+            if self.forward:
+                upstream.sendall(self.forward)
+            else:
+                self._say_yes(client)
             back = threading.Thread(target=_pump, args=(upstream, client), daemon=True)
             back.start()
             _pump(client, upstream)
@@ -86,9 +90,14 @@ class Proxy:
         lines = head.decode().split("\r\n")
         found = [line.partition(": ")[2] for line in lines if line.lower().startswith("proxy-authorization:")]
         self.credentials.append(base64.b64decode(found[0].removeprefix("Basic ")).decode() if found else None)
-        method, target, _ = lines[0].split(" ")
-        assert method == "CONNECT"
-        return target
+        method, target, version = lines[0].split(" ")
+        if method == "CONNECT":
+            return target
+        # A request to be forwarded as it is, but for the address in it.
+        place, _, path = target.removeprefix("http://").partition("/")
+        kept = [line for line in lines[1:] if not line.lower().startswith("proxy-")]
+        self.forward = "\r\n".join([f"{method} /{path} {version}", *kept]).encode()
+        return place
 
     def _socks(self, client: socket.socket) -> str:
         _version, count = client.recv(2)

@@ -99,6 +99,19 @@ except ImportError as error:
     )
 
 
+def test_testing_needs_no_test_dependency() -> None:
+    code = """
+import json, sys
+for name in ("pytest", "trio", "trustme", "respx", "hypothesis", "httpx2", "rich"):
+    sys.modules[name] = None
+import kubeauth
+from kubeauth.testing import APIServer
+with APIServer(tokens={"t": "alice"}) as server, kubeauth.Client(server.config(token="t")) as client:
+    print(json.dumps(client.get("/version").status_code))
+"""
+    assert in_a_fresh_process(code) == 200
+
+
 @pytest.mark.parametrize("module", ["httpx2", "testing"])
 def test_the_names_of_a_public_module(module: str) -> None:
     found = getattr(kubeauth, module)

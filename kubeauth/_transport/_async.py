@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
 import sys
 from abc import abstractmethod
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Generic
 
 from kubeauth._credentials._credential import Credential
@@ -24,17 +26,29 @@ class AsyncLeasedStream:
     def __init__(self) -> None:
         self.pool: Pool[AsyncInner[Any, Any]] | None = None
         self.body: AsyncStream | None = None
+        self.network: Any = None
 
     def __aiter__(self) -> Any:
         if self.body is None:
             raise RuntimeError("the response is closed")
         return self.body.__aiter__()
 
+    def cut(self) -> None:
+        """Ends the connection below, so that whoever reads from it stops.
+
+        Not by closing it: another thread may be reading, and its descriptor would be somebody else's next.
+        """
+        connection = self.network and self.network.get_extra_info("socket")
+        if connection is not None:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
     async def aclose(self) -> None:
         """Closes the body, and the whole pool if this was the last of a retired one."""
         # Lets go of both: a response that somebody keeps must not keep connections alive.
         body, self.body = self.body, None
         pool, self.pool = self.pool, None
+        self.network = None
         try:
             if body is not None:
                 await body.aclose()
@@ -63,7 +77,8 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
         if not self._ledger.current.serves(credential.identity, trust):
             await self._rotate()
         if now >= self._ledger.deadline:
-            await self._close_all(self._ledger.overdue(now))
+            for lease in self._ledger.overdue(now):
+                lease.cut()
         signed = self._signed(request, credential)
         if logger.isEnabledFor(logging.DEBUG):
             self._log(signed)
@@ -90,6 +105,7 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
         else:
             pool.answered = True
             lease.body = response.stream
+            lease.network = response.extensions.get("network_stream")
             if response.is_closed:
                 # Nobody will close it again: transports in memory answer like this.
                 await lease.aclose()

@@ -7,10 +7,11 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Generic
 
 from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._load import load_config
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._credential import Credential
 from kubeauth._credentials._sources import source_for
+from kubeauth._transport._given import config_of
+from kubeauth._transport._logs import keep_secrets_out_of_logs
 from kubeauth._transport._shapes import Request, Response, URLLike
 from kubeauth._transport._sign import Signer
 from kubeauth._transport._state import server_url_of
@@ -21,7 +22,8 @@ class AuthFlow(ABC, Generic[Request, Response]):
     """The flow of KubeAuth, for both libraries: sign a copy of what is for the cluster, and nothing else."""
 
     def __init__(self, config: ClientConfig | None, url: Callable[[str], URLLike], *, clock: Clock) -> None:
-        config = load_config() if config is None else config
+        config = config_of(config)
+        keep_secrets_out_of_logs()
         server = server_url_of(config, url)
         self._source = source_for(config, clock)
         _refuse(config, server, self._source.get())

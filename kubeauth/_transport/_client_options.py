@@ -7,8 +7,6 @@ import sys
 from collections.abc import Mapping
 
 from kubeauth import __version__
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._load import load_config
 
 _ARCHITECTURES = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64", "ARM64": "arm64"}
 
@@ -18,15 +16,6 @@ _DECIDED_BY = {
     "cert": "follows from the kubeconfig; change the config with dataclasses.replace",
     "proxy": "follows from the kubeconfig or the environment; use dataclasses.replace(config, proxy_url=...)",
 }
-
-
-def config_of(config: ClientConfig | None, context: str | None) -> ClientConfig:
-    """The config given, or loaded: `Client()` and `Client(context="prod")`."""
-    if config is None:
-        return load_config(context=context)
-    if context is not None:
-        raise TypeError("give Client a config or the name of a context, not both")
-    return config
 
 
 def refuse(options: Mapping[str, object]) -> None:

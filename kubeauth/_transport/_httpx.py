@@ -93,6 +93,9 @@ class KubeTransport(SyncTransport[httpx.Request, httpx.Response], httpx.BaseTran
     def close(self) -> None:
         self._close()
 
+    def _consumed(self) -> Exception:
+        return httpx.StreamConsumed()
+
     def _new_lease(self) -> LeasedStream:
         return _LeasedStream()
 
@@ -152,6 +155,9 @@ class AsyncKubeTransport(AsyncTransport[httpx.Request, httpx.Response], httpx.As
     async def aclose(self) -> None:
         await self._close()
 
+    def _consumed(self) -> Exception:
+        return httpx.StreamConsumed()
+
     def _new_lease(self) -> AsyncLeasedStream:
         return _AsyncLeasedStream()
 
@@ -173,8 +179,8 @@ class KubeAuth(AuthFlow[httpx.Request, httpx.Response], httpx.Auth):
 
         httpx.Client(auth=KubeAuth(config), verify=ssl_context(config), base_url=config.server)
 
-    Signs requests to the config's server and no others. Raises ConfigError, naming KubeTransport, for what
-    a header alone cannot do: a client certificate, impersonation. Errors of kubeauth pass through httpx
+    Signs requests to the config's server and no others. Raises ConfigError, naming KubeTransport, if the
+    only credential is a client certificate, and for impersonation. Errors of kubeauth pass through httpx
     unchanged.
     """
 

@@ -10,12 +10,20 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from kubeauth._credentials._credential import Identity
 from kubeauth._transport._tls import Trust
 
 Inner = TypeVar("Inner")
+
+
+class Lease(Protocol):
+    """Somebody's use of a pool."""
+
+    def cut(self) -> None:
+        """Ends it, though it is in use."""
+        ...
 
 
 class Pool(Generic[Inner]):
@@ -37,7 +45,7 @@ class Pool(Generic[Inner]):
         self.trust = trust
         self.answered = False
         self.retired_at = math.inf
-        self._leases: set[object] = set()
+        self._leases: set[Lease] = set()
         self._retired = False
         self._closing = False
         # Guards _closing: that a pool is closed once, and never lent after.
@@ -52,7 +60,7 @@ class Pool(Generic[Inner]):
         """Whether its connections are what these two call for."""
         return self.identity is identity and self.trust is trust
 
-    def lend(self, lease: object) -> bool:
+    def lend(self, lease: Lease) -> bool:
         """Whether `lease` may use the inner transport; if not, it is closed and another is current."""
         self._leases.add(lease)
         if not self._retired:
@@ -63,7 +71,11 @@ class Pool(Generic[Inner]):
         self._leases.discard(lease)
         return False
 
-    def give_back(self, lease: object) -> Inner | None:
+    def leases(self) -> list[Lease]:
+        """Who uses it now."""
+        return list(self._leases)
+
+    def give_back(self, lease: Lease) -> Inner | None:
         """Ends a lease, once or more often. Returns the inner transport if it must be closed now."""
         self._leases.discard(lease)
         return self._unless_in_use() if self._retired else None
@@ -105,14 +117,14 @@ class Ledger(Generic[Inner]):
     def __init__(self, pool: Pool[Inner], drain_timeout: float | None) -> None:
         self.current = pool
         self.deadline = math.inf
-        """When the next retired pool is closed even if it is in use; never, unless there is a limit."""
+        """When the next retired pool is cut off though it is in use; never, unless there is a limit."""
         self._drain_timeout = drain_timeout
         # Weakly: if all that use a pool are garbage, so is the pool.
         self._retired: weakref.WeakSet[Pool[Inner]] = weakref.WeakSet()
         # Guards _retired and deadline.
         self._lock = threading.Lock()
 
-    def lend(self, lease: object) -> Pool[Inner]:
+    def lend(self, lease: Lease) -> Pool[Inner]:
         """The current pool, with `lease` on it."""
         while not (pool := self.current).lend(lease):
             if pool is self.current:
@@ -132,14 +144,14 @@ class Ledger(Generic[Inner]):
             self._set_deadline()
         return []
 
-    def overdue(self, now: float) -> list[Inner]:
-        """What was retired longer ago than the limit, to be closed now."""
+    def overdue(self, now: float) -> list[Lease]:
+        """Leases on what was retired longer ago than the limit, to be cut now. The last closes the pool."""
         limit = now - (self._drain_timeout or 0)
         with self._lock:
             late = [pool for pool in self._retired if pool.retired_at <= limit]
             self._retired.difference_update(late)
             self._set_deadline()
-        return [inner for pool in late if (inner := pool.close()) is not None]
+        return [lease for pool in late for lease in pool.leases()]
 
     def everything(self) -> list[Inner]:
         """What is not closed yet, to be closed now. The next request makes new connections."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from importlib.util import find_spec
 
 from kubeauth._config._server import proxy_problem
@@ -12,12 +11,8 @@ from kubeauth.errors import ConfigError
 
 def need_http2(wanted: bool) -> None:
     """ConfigError if HTTP/2 is wanted and cannot be had."""
-    if not wanted:
-        return
-    if find_spec("h2") is None:
+    if wanted and find_spec("h2") is None:
         raise ConfigError("http2=True needs the package h2. Install it: pip install 'kubeauth[http2]'")
-    # It hides the token in one message, and shows the encoded headers, token and all, in the next.
-    logging.getLogger("hpack.hpack").addFilter(_no_header_blocks)
 
 
 def need_proxy(proxy: Secret[str]) -> None:
@@ -25,24 +20,12 @@ def need_proxy(proxy: Secret[str]) -> None:
     why = proxy_problem(proxy.reveal().replace("socks5h:", "socks5:", 1))
     if why is not None:
         raise ConfigError(f"the proxy{_shown(proxy)} cannot be used: {why}. Check proxy-url or HTTPS_PROXY.")
-    if not proxy.reveal().lower().startswith("socks5"):
-        return
-    if find_spec("socksio") is None:
+    if proxy.reveal().lower().startswith("socks5") and find_spec("socksio") is None:
         raise ConfigError(
             f"the proxy{_shown(proxy)} needs the package socksio. Install it: pip install 'kubeauth[socks]'"
         )
-    for library in ("httpcore", "httpcore2"):
-        logging.getLogger(f"{library}.socks").addFilter(_no_socks_passwords)
 
 
 def _shown(proxy: Secret[str]) -> str:
     """The address, unless there may be a password in it."""
     return "" if "@" in proxy.reveal() else f" {proxy.reveal()}"
-
-
-def _no_header_blocks(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith("Encoded header block")
-
-
-def _no_socks_passwords(record: logging.LogRecord) -> bool:
-    return "auth=" not in record.getMessage()

@@ -44,6 +44,9 @@ class ResponseLike(Protocol):
     is_closed: bool
     stream: Any
 
+    @property
+    def extensions(self) -> Mapping[str, Any]: ...
+
 
 class SyncStream(Protocol):
     def __iter__(self) -> Any: ...

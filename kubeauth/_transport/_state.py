@@ -12,7 +12,6 @@ from typing import ClassVar, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._load import load_config
 from kubeauth._config._proxy import choose_proxy
 from kubeauth._config._server import without_password
 from kubeauth._credentials._clock import Clock
@@ -21,7 +20,9 @@ from kubeauth._credentials._fork import call_after_fork
 from kubeauth._credentials._sources import source_for
 from kubeauth._credentials._status import Status
 from kubeauth._secret import Secret
+from kubeauth._transport._given import config_of
 from kubeauth._transport._leases import Ledger, Pool
+from kubeauth._transport._logs import keep_secrets_out_of_logs
 from kubeauth._transport._shapes import RequestLike, URLLike
 from kubeauth._transport._sign import SIGNED_BY_AUTH, Signer
 from kubeauth._transport._tls import Trust, cluster_context, handshakes, proxy_context, public_context
@@ -55,7 +56,8 @@ class TransportState(ABC, Generic[Inner]):
         drain_timeout: float | None,
         clock: Clock,
     ) -> None:
-        self._config = config = load_config() if config is None else config
+        self._config = config = config_of(config)
+        keep_secrets_out_of_logs()
         self._make = make
         self._environ: Mapping[str, str] = os.environ if trust_env else {}
         self._now = clock.monotonic
@@ -75,10 +77,19 @@ class TransportState(ABC, Generic[Inner]):
         return self._source.status(self._trust.watched.error or self._not_built)
 
     @abstractmethod
+    def _consumed(self) -> Exception:
+        """The library's error for a body that is gone."""
+
+    @abstractmethod
     def _new_gate(self) -> object:
         """The lock that guards making pools, and nothing else."""
 
     def _check(self, request: RequestLike) -> None:
+        """Before anything is sent: that nobody else has signed it, and that its body is still there."""
+        if getattr(request.stream, "_is_stream_consumed", False):
+            # A file or an iterator that was sent before, as when a redirect is followed: httpx would send
+            # what is left of it, which is nothing, and call it the same length.
+            raise self._consumed()
         if SIGNED_BY_AUTH in request.extensions:
             raise ConfigError(
                 "this client has both KubeAuth and KubeTransport. KubeTransport does all that KubeAuth does: "
@@ -144,7 +155,7 @@ class TransportState(ABC, Generic[Inner]):
             and "upgrade" not in request.headers
             and request.url.scheme in ("http", "https")
             and isinstance(request.stream, self._byte_stream)
-            and pool.is_open
+            and self._ledger.current.is_open  # else the client was closed
             and pool.answered
             and handshakes() == handshakes_before
         )

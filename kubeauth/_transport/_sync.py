@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
 import sys
 from abc import abstractmethod
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Generic
 
 from kubeauth._credentials._credential import Credential
@@ -24,17 +26,29 @@ class LeasedStream:
     def __init__(self) -> None:
         self.pool: Pool[SyncInner[Any, Any]] | None = None
         self.body: SyncStream | None = None
+        self.network: Any = None
 
     def __iter__(self) -> Any:
         if self.body is None:
             raise RuntimeError("the response is closed")
         return self.body.__iter__()
 
+    def cut(self) -> None:
+        """Ends the connection below, so that whoever reads from it stops.
+
+        Not by closing it: another thread may be reading, and its descriptor would be somebody else's next.
+        """
+        connection = self.network and self.network.get_extra_info("socket")
+        if connection is not None:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Closes the body, and the whole pool if this was the last of a retired one."""
         # Lets go of both: a response that somebody keeps must not keep connections alive.
         body, self.body = self.body, None
         pool, self.pool = self.pool, None
+        self.network = None
         try:
             if body is not None:
                 body.close()
@@ -63,7 +77,8 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
         if not self._ledger.current.serves(credential.identity, trust):
             self._rotate()
         if now >= self._ledger.deadline:
-            self._close_all(self._ledger.overdue(now))
+            for lease in self._ledger.overdue(now):
+                lease.cut()
         signed = self._signed(request, credential)
         if logger.isEnabledFor(logging.DEBUG):
             self._log(signed)
@@ -90,6 +105,7 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
         else:
             pool.answered = True
             lease.body = response.stream
+            lease.network = response.extensions.get("network_stream")
             if response.is_closed:
                 # Nobody will close it again: transports in memory answer like this.
                 lease.close()

@@ -75,6 +75,8 @@ def chain(error: BaseException, handled: BaseException | None) -> Iterator[BaseE
             seen.add(id(link))
             yield link
             waiting += (link.__context__, link.__cause__)
+            if isinstance(link, BaseExceptionGroup):
+                waiting += link.exceptions
 
 
 def tls_failure(error: BaseException, handled: BaseException | None) -> ssl.SSLError | None:

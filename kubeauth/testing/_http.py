@@ -207,6 +207,6 @@ class _Conversation(BaseHTTPRequestHandler):
         if answer.chunks is None:
             self.wfile.write(body)
             return
-        for chunk in answer.chunks:
+        for chunk in filter(None, answer.chunks):  # an empty one would be the end
             self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
         self.wfile.write(b"0\r\n\r\n")

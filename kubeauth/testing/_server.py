@@ -8,6 +8,7 @@ import json
 import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -58,7 +59,10 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What to say. `body` is sent as JSON unless it is bytes; `chunks` is streamed as it comes."""
+    """What to say. `body` is sent as JSON unless it is bytes; `chunks` is streamed as it comes.
+
+    Chunks that can be gone through once, such as a generator, are for one request: use a function for more.
+    """
 
     status: int = 200
     body: Any = b""
@@ -256,7 +260,9 @@ class APIServer:
         if scheme == "Bearer":
             return self.tokens.get(value)
         if scheme == "Basic":
-            name, _, password = base64.b64decode(value).decode(errors="replace").partition(":")
+            with suppress(ValueError):
+                value = base64.b64decode(value).decode(errors="replace")
+            name, _, password = value.partition(":")
             return name if self.passwords.get(name) == password else None
         return None if request.certificate is None else _common_name(request.certificate)
 

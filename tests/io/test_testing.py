@@ -92,6 +92,21 @@ class TestAPIServer:
             assert client.head("/stream").content == b""
             assert client.get("/version").status_code == 200
 
+    def test_chunks_may_be_empty_and_passwords_nonsense(self) -> None:
+        with APIServer(passwords={"bob": "p"}) as server, kubeauth.Client(server.config(token="x")) as client:
+            assert client.get("/version", headers={"Authorization": "Basic %"}).status_code == 401
+            server.on("GET", "/stream", Answer(chunks=[b"a", b"", b"b"]))
+            assert client.get("/stream", auth=("bob", "p")).content == b"ab"
+
+    def test_clients_of_another_authority(self) -> None:
+        clients = Authority("clients")
+        with APIServer(client_authority=clients, require_certificate=True) as server:
+            with kubeauth.Client(server.config(identity=clients.client("carol"))) as client:
+                assert client.get("/version").status_code == 200
+            with kubeauth.Client(server.config(identity=server.authority.client("carol"))) as client:
+                with pytest.raises(kubeauth.errors.ClientCertificateError):
+                    client.get("/version")
+
     def test_a_watch_reaches_all_who_watch(self) -> None:
         with APIServer() as server, kubeauth.Client(server.config()) as client:
             watch = server.watch("/watch")

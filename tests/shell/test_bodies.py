@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kubeauth.testing import Answer, APIServer
+from kubeauth import ClientConfig, Secret
+from kubeauth.testing import Answer, APIServer, Authority, FakeClock
 from tests.faces import Face
 
 
@@ -119,6 +121,68 @@ def test_a_body_that_can_be_read_once_is_never_sent_again_empty(
     sent = [request.body for request in moody.requests if request.path == "/moody"]
     assert len(sent) == 2
     assert all(b"first second" in each for each in sent)
+
+
+@pytest.mark.parametrize("kind", ["open file", "iterator", "generator"])
+def test_a_redirect_does_not_send_what_is_gone(
+    face: Face, server: APIServer, kind: str, tmp_path: Path
+) -> None:
+    """httpx would send nothing, and call it the same length."""
+    server.on("POST", "/from", Answer(307, headers={"Location": "/to"}))
+    server.on("POST", "/to", Answer(201))
+    (tmp_path / "f").write_bytes(b"first second")
+    with (tmp_path / "f").open("rb") as file:
+        contents = {"open file": file, "iterator": iter([b"first ", b"second"]), "generator": chunks()}
+        content = achunks() if face.is_async else contents[kind]
+        with face.client(server.config(token="alices-token"), follow_redirects=True) as client:
+            with pytest.raises(face.library.StreamConsumed):
+                client.request("POST", "/from", content=content)
+    assert [request.path for request in server.requests] == ["/from"]
+    assert server.requests[0].body == b"first second"
+
+
+@pytest.mark.parametrize("kind", ["bytes", "file"])
+def test_a_redirect_sends_again_what_is_there(face: Face, server: APIServer, kind: str) -> None:
+    server.on("POST", "/from", Answer(307, headers={"Location": "/to"}))
+    server.on("POST", "/to", Answer(201))
+    with face.client(server.config(token="alices-token"), follow_redirects=True) as client:
+        assert client.request("POST", "/from", **body(face, kind)).status_code == 201
+    assert all(b"first second" in request.body for request in server.requests)
+    assert len(server.requests) == 2
+
+
+def test_a_retry_meets_a_rotation(face: Face, server: APIServer, tmp_path: Path, clock: FakeClock) -> None:
+    """The connection died while its pool was retired: the request goes on the new one."""
+    files = tmp_path / "c.pem", tmp_path / "k.pem"
+    server.authority.client("carol").write(*files)
+    config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
+    asked: list[Any] = []
+    with face.client(config, clock=clock) as client:
+
+        def answer(request: Any) -> Answer:
+            asked.append(request)
+            if len(asked) > 1:
+                return Answer()
+            server.authority.client("dave").write(*files)
+            clock.advance(1.0)
+            # Another request rotates, from the server's own thread.
+            client.get("/version")
+            return Answer(hang_up=True)
+
+        server.on("GET", "/moody", answer)
+        client.get("/version")
+        assert client.get("/moody").status_code == 200
+    assert [request.user for request in server.requests] == ["carol", "carol", "dave", "dave"]
+
+
+def test_http2_is_told_to_go_away(face: Face, authority: Authority) -> None:
+    from tests.h2_server import H2Server
+
+    with H2Server(authority.server("127.0.0.1"), go_away_on=2) as server:
+        config = ClientConfig(server=server.url, ca_data=authority.pem, token=Secret("t"))
+        with face.client(config, http2=True) as client:
+            assert [client.get("/x").status_code for _ in range(3)] == [200] * 3
+    assert len(server.requests) == 4
 
 
 def test_a_get_with_bytes_for_a_body_is_sent_again_whole(face: Face, moody: APIServer) -> None:

@@ -267,6 +267,23 @@ class TestDefaults:
                 "pool": None,
             }
 
+    def test_any_number_of_connections_and_a_hundred_kept(self, face: Face) -> None:
+        given = {"limits": face.library.Limits(max_connections=7)}
+        for options, expected in (({}, (sys.maxsize, 100, 90.0)), (given, (7, 7, 5.0))):
+            client = face.Client(ClientConfig(server="https://h"), **options)
+            pool = client._transport._ledger.current.inner._pool
+            assert (
+                pool._max_connections,
+                pool._max_keepalive_connections,
+                pool._keepalive_expiry,
+            ) == expected
+
+    @pytest.mark.parametrize("config", ["/path", {"clusters": []}])
+    def test_what_is_no_config_is_said_to_be_none(self, face: Face, config: Any) -> None:
+        for make in (face.Client, face.KubeTransport, face.kubeauth.KubeAuth):
+            with pytest.raises(TypeError, match=r"load_config\(path\)"):
+                make(config)
+
     def test_options_of_httpx_are_passed_on(self, face: Face, server: APIServer) -> None:
         server.on("GET", "/from", Answer(302, headers={"Location": "/version"}))
         options: dict[str, Any] = {

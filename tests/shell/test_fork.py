@@ -170,6 +170,48 @@ def test_a_child_may_close_what_it_never_used(
             assert stream.rest() == ['{"n": 1}']
 
 
+@pytest.mark.parametrize("face", SYNC, ids=str)
+def test_every_lock_is_a_new_one(face: Face, server: APIServer, tmp_path: Path, clock: FakeClock) -> None:
+    """Held at the fork, they are held by nobody in the child."""
+    watch = server.watch("/watch")
+    files = tmp_path / "c.pem", tmp_path / "k.pem"
+    server.authority.client("carol").write(*files)
+    config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
+    with face.client(config, clock=clock) as client:
+        transport = client.client._transport
+        with client.stream("GET", "/watch"):
+            watch.wait_for_watchers()
+            retired = transport._ledger.current
+            server.authority.client("dave").write(*files)
+            clock.advance(1.0)
+            client.get("/version")
+
+            def rotate_and_close() -> None:
+                assert not retired.is_open
+                client.get("/version").raise_for_status()
+                server.authority.client("erin").write(*files)
+                clock.advance(1.0)
+                client.get("/version").raise_for_status()
+                client.close()
+
+            locks = [
+                transport._gate,
+                transport._ledger._lock,
+                transport._ledger.current._lock,
+                retired._lock,
+                transport._source._renewing,
+            ]
+            for lock in locks:
+                lock.acquire()
+            try:
+                assert in_a_child(rotate_and_close) == 0
+            finally:
+                for lock in locks:
+                    lock.release()
+            watch.end()
+    assert [request.user for request in server.requests] == ["carol", "dave", "dave", "erin"]
+
+
 def test_a_client_that_is_gone_is_not_remembered() -> None:
     from kubeauth._credentials._fork import _registered
 

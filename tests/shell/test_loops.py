@@ -78,6 +78,11 @@ def test_an_application_that_uses_every_thread_does_not_hold_us_up(
 ) -> None:
     path = tmp_path / "token"
     path.write_text("alices-token")
+    files = tmp_path / "c.pem", tmp_path / "k.pem"
+    server.authority.client("carol").write(*files)
+    config = server.config(
+        token_file=str(path), client_cert_file=str(files[0]), client_key_file=str(files[1])
+    )
     release, busy = threading.Event(), threading.Semaphore(0)
 
     def occupy() -> None:
@@ -87,13 +92,14 @@ def test_an_application_that_uses_every_thread_does_not_hold_us_up(
     async def main() -> None:
         limiter = anyio.to_thread.current_default_thread_limiter()
         async with (
-            aface.Client(server.config(token_file=str(path)), clock=clock) as client,
+            aface.Client(config, clock=clock) as client,
             anyio.create_task_group() as group,
         ):
             for _ in range(int(limiter.total_tokens)):
                 group.start_soon(anyio.to_thread.run_sync, occupy)
             for _ in range(int(limiter.total_tokens)):
                 await anyio.to_thread.run_sync(busy.acquire, limiter=anyio.CapacityLimiter(1))
+            server.authority.client("dave").write(*files)
             clock.advance(50.0)
             assert (await client.get("/version")).status_code == 200
             release.set()
@@ -114,7 +120,7 @@ def test_a_slow_read_holds_up_one_and_not_the_others(
 
     def slow(path: str) -> Any:
         hanging.set()
-        release.wait()
+        release.wait(10)
         return original(path)
 
     async def main() -> None:
@@ -164,6 +170,41 @@ def test_a_cancelled_request_gives_its_lease_back(
                 group.cancel_scope.cancel()
             assert old._closing
             release.set()
+
+    run(aface, main)
+
+
+def test_a_cancelled_task_closes_what_it_must_to_the_end(
+    aface: Face, server: APIServer, tmp_path: Path, clock: FakeClock
+) -> None:
+    """Closing takes a moment, and the task that does it is cancelled: it is done all the same."""
+    files = tmp_path / "c.pem", tmp_path / "k.pem"
+    server.authority.client("carol").write(*files)
+    watch = server.watch("/watch")
+    config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
+    closed: list[object] = []
+
+    class Inner(aface.PlainTransport):  # type: ignore[name-defined,misc]
+        async def aclose(self) -> None:
+            await anyio.sleep(0.01)
+            await super().aclose()
+            closed.append(self)
+
+    async def main() -> None:
+        async with aface.Client(
+            config, clock=clock, inner=lambda context, proxy: Inner(context, proxy=proxy)
+        ) as client:
+            old = client._transport._ledger.current.inner
+            with anyio.CancelScope() as scope:
+                async with client.stream("GET", "/watch"):
+                    server.authority.client("dave").write(*files)
+                    clock.advance(1.0)
+                    await client.get("/version")
+                    assert closed == []
+                    scope.cancel()
+                    await anyio.lowlevel.checkpoint()
+            assert closed == [old]
+            watch.end()
 
     run(aface, main)
 

@@ -118,6 +118,18 @@ class TestProxies:
                 assert client.get("/version").status_code == 200
 
 
+@pytest.mark.parametrize("kind", ["http", "https"])
+def test_plain_http_is_forwarded(face: Face, authority: Authority, kind: str) -> None:
+    with Proxy(kind, authority.server("127.0.0.1") if kind == "https" else None) as proxy:
+        with APIServer(tls=False, tokens={"t": "alice"}) as server:
+            url = proxy.url.replace("//", "//user:pass@")
+            with face.client(server.config(token="t", proxy_url=url, ca_data=authority.pem)) as client:
+                assert client.get("/version").status_code == 200
+            assert server.requests[0].user == "alice"
+            assert server.requests[0].header("proxy-authorization") is None
+    assert proxy.credentials == ["user:pass"]
+
+
 class TestTheEnvironment:
     @pytest.fixture
     def elsewhere(self, authority: Authority) -> Iterator[APIServer]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,9 @@ class TestClientCertificate:
         with face.client(with_files(server, files), clock=clock) as client:
             client.get("/version")
             server.authority.client("dave").write(*files)
+            clock.advance(0.99)
             client.get("/version")  # not looked at more than once a second
-            clock.advance(1.0)
+            clock.advance(0.01)
             client.get("/version")
             client.get("/version")
         assert [request.user for request in server.requests] == ["carol", "carol", "dave", "dave"]
@@ -140,6 +142,40 @@ class TestClientCertificate:
                     stream.line()
                 watch.end()
         assert [request.user for request in server.requests][-1] == "dave"
+
+    def test_drain_timeout_reaches_a_reader_in_another_thread(
+        self, face: Face, server: APIServer, files: tuple[Path, Path], clock: FakeClock
+    ) -> None:
+        """It waits for the next line, and hears of the end; the connections of others are not harmed."""
+        watch = server.watch("/watch")
+        server.authority.client("carol").write(*files)
+        ended: list[object] = []
+        with face.client(with_files(server, files), clock=clock, drain_timeout=30.0) as client:
+
+            def read() -> None:
+                try:
+                    with client.stream("GET", "/watch") as stream:
+                        ended.append(stream.rest())
+                except Exception as error:
+                    ended.append(error)
+
+            reader = threading.Thread(target=read)
+            reader.start()
+            watch.wait_for_watchers()
+            old = client.client._transport._ledger.current
+            server.authority.client("dave").write(*files)
+            clock.advance(1.0)
+            with client.stream("GET", "/watch") as young:
+                watch.wait_for_watchers(2)
+                clock.advance(30.0)
+                assert client.get("/version").status_code == 200
+                reader.join(10)
+                assert isinstance(ended[0], face.library.TransportError)
+                assert not old.is_open
+                assert [client.get("/version").status_code for _ in range(5)] == [200] * 5
+                watch.send({"n": 1})
+                watch.end()
+                assert young.rest() == ['{"n": 1}']
 
     @pytest.mark.parametrize(
         "half", ["certificate", "key", "empty certificate", "cut key", "no certificate", "rubbish"]

@@ -212,6 +212,59 @@ def test_http2_headers_are_not_logged(face: Face, authority: Authority, log: io.
     assert "Encoded header block" not in log.getvalue()
 
 
+def test_http2_through_a_factory_is_not_logged_either(
+    face: Face, authority: Authority, log: io.StringIO
+) -> None:
+    from tests.h2_server import H2Server
+
+    def inner(context: Any, proxy: Any) -> Any:
+        return face.PlainTransport(context, proxy=proxy, http2=True)
+
+    with H2Server(authority.server("127.0.0.1")) as server:
+        config = ClientConfig(server=server.url, ca_data=authority.pem, token=Secret(TOKEN))
+        with face.client(config, inner=inner) as client:
+            assert client.get("/x").http_version == "HTTP/2"
+    assert "Encoded header block" not in log.getvalue()
+
+
+@pytest.mark.parametrize("way", ["transport", "auth"])
+def test_a_password_in_the_servers_address_on_a_client_of_ones_own(
+    face: Face, server: APIServer, way: str, log: io.StringIO
+) -> None:
+    """base_url=config.server, as the documentation says."""
+    server.passwords["bob"] = PASSWORD
+    config = server.config(server=server.url.replace("//", f"//bob:{PASSWORD}@"))
+
+    def make() -> Any:
+        if way == "transport":
+            return face.PlainClient(transport=face.KubeTransport(config), base_url=config.server)
+        trust = face.kubeauth.ssl_context(config)
+        return face.PlainClient(auth=face.kubeauth.KubeAuth(config), verify=trust, base_url=config.server)
+
+    with face.drive(make) as client:
+        assert client.get("/version").status_code == 200
+    assert "HTTP Request: GET https://127.0.0.1" in log.getvalue()
+
+
+def test_an_error_that_is_a_group(face: Face) -> None:
+    """As of a transport that uses a task group."""
+
+    def inside(header: str) -> Exception:
+        try:
+            int(f"no number: {len(header)}")
+        except ValueError as error:
+            return error
+        return Exception()
+
+    def fails(request: Any) -> Any:
+        raise ExceptionGroup("several", [ValueError("one"), inside(request.headers["authorization"])])
+
+    config = ClientConfig(server="https://h", token=Secret(TOKEN))
+    with face.client(config, inner=face.in_memory(fails)) as client, pytest.raises(ExceptionGroup) as caught:
+        client.get("/x")
+    assert_clean(everything_about(caught.value))
+
+
 @pytest.mark.parametrize("kind", ["http", "socks5"])
 def test_a_proxys_password_is_not_logged(face: Face, server: APIServer, kind: str) -> None:
     with Proxy(kind) as proxy:

@@ -151,6 +151,38 @@ class TestBurstsAfterIdleTime:
                     assert reads.pop() <= before + 32 + 1  # the server has one for each connection
                 reads.clear()
 
+    def test_two_seconds_late_is_late_k62(
+        self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """While one reads, the others wait for what it reads: the old token may be over."""
+        from kubeauth._config._token_file import read_token_file
+        from kubeauth._credentials import _static
+
+        path = tmp_path / "token"
+        path.write_text("alices-token")
+        server.tokens["new"] = "bob"
+        reading, release = threading.Event(), threading.Event()
+
+        def slow(path: str) -> Any:
+            reading.set()
+            release.wait(10)
+            return read_token_file(path)
+
+        with face.client(server.config(token_file=str(path)), clock=clock) as client:
+            monkeypatch.setattr(_static, "read_token_file", slow)
+            path.write_text("new")
+            clock.advance(52.0)
+            threads = [threading.Thread(target=client.get, args=("/version",)) for _ in range(2)]
+            threads[0].start()
+            reading.wait(10)
+            threads[1].start()
+            threads[1].join(0.3)
+            assert server.requests == []
+            release.set()
+            for thread in threads:
+                thread.join()
+        assert [request.user for request in server.requests] == ["bob", "bob"]
+
     def test_a_laptop_that_slept(
         self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock
     ) -> None:
@@ -166,6 +198,19 @@ class TestBurstsAfterIdleTime:
             clock.set_date(clock.time() - 24 * 3600)
             client.get("/version")
         assert [request.user for request in server.requests] == ["alice", "bob", "bob"]
+
+
+def test_a_read_that_fails_in_a_way_nobody_thought_of(caplog: pytest.LogCaptureFixture) -> None:
+    from kubeauth._credentials._renewing import Watched
+
+    def read() -> str:
+        raise ZeroDivisionError("s3ntinel")
+
+    watched = Watched(read, "first", due=0.0, every=50.0)
+    watched.renew(100.0)
+    assert (watched.value, watched.due) == ("first", 150.0)
+    assert "ZeroDivisionError" in str(watched.error)
+    assert "s3ntinel" not in caplog.text
 
 
 def test_whoever_comes_late_does_not_go_back(

@@ -182,6 +182,7 @@ def test_a_ca_replaced_under_load_k53(face: Face, server: APIServer, tmp_path: P
         failures, lines = under_load(face, server, config, Clock(), rotate)
     assert failures == []
     assert lines == EXPECTED_LINES
+    assert len(POOLS) == ROTATIONS + 1
 
 
 def test_a_token_file_replaced_under_load_k62(face: Face, server: APIServer, tmp_path: Path) -> None:

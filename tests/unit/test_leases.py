@@ -15,6 +15,11 @@ from kubeauth._transport._tls import Trust
 TRUST = Trust(None)
 
 
+class Lease:
+    def cut(self) -> None:
+        raise AssertionError("nobody is cut here")
+
+
 class Inner:
     """Stands for a transport: counts how often it was closed, and knows whether it is in use."""
 
@@ -27,7 +32,7 @@ def pool() -> Pool[Inner]:
 
 
 def test_a_retired_pool_is_closed_by_its_last_lease() -> None:
-    one, two, it = object(), object(), pool()
+    one, two, it = Lease(), Lease(), pool()
     assert it.lend(one)
     assert it.lend(two)
     assert it.retire(0.0) is None
@@ -42,7 +47,7 @@ def test_a_pool_in_use_by_nobody_is_closed_when_it_is_retired() -> None:
 
 
 def test_a_lease_counts_once_however_often_it_is_given_back() -> None:
-    one, two, it = object(), object(), pool()
+    one, two, it = Lease(), Lease(), pool()
     it.lend(one)
     it.lend(two)
     it.retire(0.0)
@@ -53,13 +58,13 @@ def test_a_lease_counts_once_however_often_it_is_given_back() -> None:
 
 
 def test_a_pool_that_is_not_retired_is_not_closed() -> None:
-    one, it = object(), pool()
+    one, it = Lease(), pool()
     it.lend(one)
     assert it.give_back(one) is None
 
 
 def test_what_is_retired_and_in_use_may_still_be_lent_to_somebody_who_was_late() -> None:
-    one, late, it = object(), object(), pool()
+    one, late, it = Lease(), Lease(), pool()
     it.lend(one)
     it.retire(0.0)
     assert it.lend(late)
@@ -70,7 +75,7 @@ def test_what_is_retired_and_in_use_may_still_be_lent_to_somebody_who_was_late()
 def test_what_is_closed_is_not_lent() -> None:
     it = pool()
     it.retire(0.0)
-    assert not it.lend(object())
+    assert not it.lend(Lease())
 
 
 def test_a_pool_serves_one_identity_and_one_trust() -> None:
@@ -84,10 +89,10 @@ class TestLedger:
         old, new = pool(), pool()
         ledger = Ledger(old, None)
         assert ledger.swap(new, 0.0) == [old.inner]
-        assert ledger.lend(object()) is new
+        assert ledger.lend(Lease()) is new
 
     def test_a_swap_leaves_what_is_in_use(self) -> None:
-        old, lease = pool(), object()
+        old, lease = pool(), Lease()
         ledger = Ledger(old, None)
         ledger.lend(lease)
         assert ledger.swap(pool(), 0.0) == []
@@ -95,34 +100,47 @@ class TestLedger:
 
     def test_there_is_no_deadline_unless_one_is_asked_for(self) -> None:
         ledger = Ledger(pool(), None)
-        ledger.lend(object())
+        ledger.lend(Lease())
         ledger.swap(pool(), 5.0)
         assert ledger.deadline == float("inf")
 
     def test_the_deadline_is_that_of_the_first(self) -> None:
         first, second = pool(), pool()
+        one, two = Lease(), Lease()
         ledger = Ledger(first, 10.0)
-        ledger.lend(object())
+        ledger.lend(one)
         ledger.swap(second, 100.0)
-        ledger.lend(object())
+        ledger.lend(two)
         ledger.swap(pool(), 105.0)
         assert ledger.deadline == 110.0
         assert ledger.overdue(109.9) == []
-        assert ledger.overdue(110.0) == [first.inner]
+        assert ledger.overdue(110.0) == [one]
         assert ledger.deadline == 115.0
-        assert ledger.overdue(200.0) == [second.inner]
+        assert ledger.overdue(200.0) == [two]
         assert ledger.deadline == float("inf")
 
-    def test_what_was_closed_for_being_late_is_not_closed_again(self) -> None:
-        old, lease = pool(), object()
+    def test_what_was_cut_for_being_late_is_closed_by_its_last_lease(self) -> None:
+        old, lease = pool(), Lease()
         ledger = Ledger(old, 10.0)
         ledger.lend(lease)
         ledger.swap(pool(), 0.0)
-        assert ledger.overdue(10.0) == [old.inner]
-        assert old.give_back(lease) is None
+        assert ledger.overdue(10.0) == [lease]
+        assert ledger.overdue(20.0) == []
+        assert old.give_back(lease) is old.inner
+
+    def test_what_is_closed_is_not_lent_and_nobody_waits_for_ever(self) -> None:
+        ledger = Ledger(pool(), None)
+        before = ledger.current
+        assert ledger.everything() == [before.inner]
+        assert ledger.everything() == []
+        with pytest.raises(RuntimeError, match="closed while"):
+            ledger.lend(Lease())
+        assert not before.serves(None, TRUST)
+        assert ledger.swap(new := pool(), 0.0) == []
+        assert ledger.lend(Lease()) is new
 
     def test_a_pool_whose_users_are_garbage_is_garbage(self) -> None:
-        old, lease = pool(), object()
+        old, lease = pool(), Lease()
         ledger = Ledger(old, None)
         ledger.lend(lease)
         ledger.swap(pool(), 0.0)
@@ -157,7 +175,7 @@ def test_lending_and_swapping_at_once(threads: int) -> None:
     def use() -> None:
         start.wait()
         while not stop.is_set():
-            lease = object()
+            lease = Lease()
             mine = ledger.lend(lease)
             if mine.inner.closed:
                 wrong.append("closed in use")
