@@ -1,4 +1,4 @@
-"""Watch pods until the server ends the watch. A certificate or token file that changes meanwhile ends nothing.
+"""Watch pods until the server ends the watch. Files that change meanwhile end nothing.
 
 python examples/watch.py [NAMESPACE]
 """

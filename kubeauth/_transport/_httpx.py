@@ -199,9 +199,14 @@ def _signed(signer: Signer, request: httpx.Request, credential: Credential) -> h
     headers = signer.headers(request.headers, credential)
     if headers is None:
         return request
-    return httpx.Request(
-        request.method, request.url, headers=headers, stream=request.stream, extensions=request.extensions
-    )
+    # Not by its constructor, which would copy headers, URL and extensions once more.
+    signed = httpx.Request.__new__(httpx.Request)
+    signed.method = request.method
+    signed.url = request.url
+    signed.headers = headers
+    signed.stream = request.stream
+    signed.extensions = request.extensions
+    return signed
 
 
 def _proxy(url: Secret[str] | None, context: ssl.SSLContext | None) -> httpx.Proxy | None:

@@ -199,9 +199,14 @@ def _signed(signer: Signer, request: httpx2.Request, credential: Credential) -> 
     headers = signer.headers(request.headers, credential)
     if headers is None:
         return request
-    return httpx2.Request(
-        request.method, request.url, headers=headers, stream=request.stream, extensions=request.extensions
-    )
+    # Not by its constructor, which would copy headers, URL and extensions once more.
+    signed = httpx2.Request.__new__(httpx2.Request)
+    signed.method = request.method
+    signed.url = request.url
+    signed.headers = headers
+    signed.stream = request.stream
+    signed.extensions = request.extensions
+    return signed
 
 
 def _proxy(url: Secret[str] | None, context: ssl.SSLContext | None) -> httpx2.Proxy | None:
