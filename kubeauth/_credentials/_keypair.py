@@ -53,7 +53,7 @@ def _problem(context: ssl.SSLContext, identity: Identity) -> str | None:
             else:
                 return None
     except _EncryptedKey:
-        return "its key is encrypted. Decrypt it, as kubectl too would ask you to"
+        return "its key is encrypted. Decrypt it first, for example with: openssl pkey -in KEY -out NEW"
     return f"it cannot be handed to OpenSSL: {last}"
 
 

@@ -118,7 +118,8 @@ def _from_file(path: str, spare: Secret[str] | None, clock: Clock) -> Watched[st
         token = read_token_file(path)
         if why := header_problem(token.reveal()):
             raise TokenFileError(
-                f"the token in {shown_path(path)} cannot be sent: {why}", path=shown_path(path)
+                f"the token in {shown_path(path)} cannot be sent: {why}. Check who writes that file",
+                path=shown_path(path),
             )
         return _bearer(token)
 
@@ -137,7 +138,9 @@ def _identity(config: ClientConfig, clock: Clock) -> tuple[Watched[Identity] | I
     has_certificate = bool(config.client_cert_data or config.client_cert_file)
     if has_certificate != bool(config.client_key_data or config.client_key_file):
         missing = "key" if has_certificate else "certificate"
-        raise ClientCertificateError(f"the client certificate cannot be used: its {missing} is not set")
+        raise ClientCertificateError(
+            f"the client certificate cannot be used: its {missing} is not set. Set both."
+        )
     if not has_certificate:
         return None, ""
     path = "" if config.client_cert_data else shown_path(config.client_cert_file or "")
@@ -165,5 +168,6 @@ def _read(path: str, half: str) -> bytes:
     except OSError as error:
         why = reason(error)
     raise ClientCertificateError(
-        f"the client certificate cannot be used: its {half} file {shown_path(path)} cannot be read: {why}"
+        f"the client certificate cannot be used: its {half} file {shown_path(path)} cannot be read: {why}. "
+        "Check the path and its permissions."
     )

@@ -19,7 +19,7 @@ from kubeauth._transport._leases import Pool
 from kubeauth._transport._needs import need_http2, need_proxy
 from kubeauth._transport._sign import SIGNED_BY_AUTH, Signer
 from kubeauth._transport._sync import LeasedStream, SyncTransport
-from kubeauth._transport._words import refused_client, refused_server
+from kubeauth._transport._words import refused_client, refused_server, verify_code
 
 SyncFactory = Callable[[ssl.SSLContext, httpx.Proxy | None], httpx.BaseTransport]
 AsyncFactory = Callable[[ssl.SSLContext, httpx.Proxy | None], httpx.AsyncBaseTransport]
@@ -228,7 +228,7 @@ def _explained(
 ) -> Exception | None:
     if isinstance(failure, ssl.SSLCertVerificationError):
         message = refused_server(failure, server, proxy, ours=pool is not None)
-        return ServerCertificateError(message, verify_code=failure.verify_code)
+        return ServerCertificateError(message, verify_code=verify_code(failure))
     has_certificate = pool is not None and pool.identity is not None
     refusal = refused_client(failure, server, proxy, ours=pool is not None, has_certificate=has_certificate)
     return ClientCertificateError(refusal) if refusal else None

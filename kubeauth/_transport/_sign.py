@@ -64,7 +64,8 @@ def _encoded(impersonate: Impersonation) -> list[tuple[bytes, bytes]]:
     for name, value in headers:
         if any(char < " " or char == "\x7f" for char in value) or value != value.strip():
             raise ConfigError(
-                f"{name} cannot be sent: it has blanks at its ends, or a control character in it"
+                f"{name} cannot be sent: it has blanks at its ends, or a control character in it. Check as, "
+                "as-uid, as-groups and as-user-extra of the user."
             )
     return [(name.encode(), value.encode("utf-8", "surrogatepass")) for name, value in headers]
 

@@ -76,7 +76,7 @@ def _named(name: str) -> ssl.SSLContext:
             return context
     except (ValueError, TypeError):  # UnicodeError is one of them
         pass
-    raise TLSError(f"tls-server-name {name!r} cannot be the name of a server")
+    raise TLSError(f"tls-server-name {name!r} cannot be the name of a server. Check it in the kubeconfig.")
 
 
 def proxy_context(config: ClientConfig, trust: Trust) -> ssl.SSLContext:

@@ -87,8 +87,9 @@ def tls_failure(error: BaseException, handled: BaseException | None) -> ssl.SSLE
 def refused_server(error: ssl.SSLCertVerificationError, server: str, proxy: str | None, *, ours: bool) -> str:
     """Why a server's certificate was not accepted, and what to do; `ours`: whether it is the cluster's."""
     whose = _whose(server, proxy)
-    said = error.verify_message.rstrip(".")
-    code = error.verify_code
+    # Both are OpenSSL's; a transport of the caller's may have made the error itself.
+    said = str(getattr(error, "verify_message", error)).rstrip(".")
+    code = verify_code(error)
     if code in (_EXPIRED, _NOT_YET_VALID):
         return (
             f"the certificate of {whose} is not valid now: {said}. Renew it on the server; if it should be "
@@ -109,14 +110,23 @@ def refused_server(error: ssl.SSLCertVerificationError, server: str, proxy: str 
             f"the certificate of {whose} is signed by an unknown authority: {said}. The cluster's CA belongs "
             "into certificate-authority-data of the kubeconfig; has it changed, or is this another server?"
         )
-    return f"the certificate of {whose} is not accepted: {said}."
+    return (
+        f"the certificate of {whose} is not accepted: {said}. Check it, and the CA in the kubeconfig that it "
+        "should be signed by."
+    )
+
+
+def verify_code(error: ssl.SSLCertVerificationError) -> int:
+    """OpenSSL's number for what was wrong; 0 if it was not OpenSSL who said so."""
+    code: int = getattr(error, "verify_code", 0)
+    return code
 
 
 def refused_client(
     error: ssl.SSLError, server: str, proxy: str | None, *, ours: bool, has_certificate: bool
 ) -> str | None:
     """What a server found wrong with our certificate, if that is why it hung up."""
-    reason = error.reason or ""
+    reason = getattr(error, "reason", None) or ""
     if "ALERT" not in reason or not ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
         return None
     alert = reason.partition("ALERT_")[2].replace("_", " ").lower()
@@ -127,7 +137,10 @@ def refused_client(
             "shown to nobody else."
         )
     if not has_certificate:
-        return f"{whose} asks for a client certificate ({alert}), and the kubeconfig's user has none."
+        return (
+            f"{whose} asks for a client certificate ({alert}), and the kubeconfig's user has none. Use a "
+            "user with client-certificate and client-key."
+        )
     return f"{whose} refused the client certificate ({alert}). Is it of this cluster, and still valid?"
 
 

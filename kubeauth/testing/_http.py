@@ -133,6 +133,7 @@ def _shake_hands(stream: ssl.SSLSocket) -> None:
 
 
 def _remember_name(stream: ssl.SSLObject | ssl.SSLSocket, name: str | None, _context: object) -> None:
+    # Both classes take attributes; their stubs do not know this one.
     stream.sni = name  # type: ignore[union-attr]
 
 
@@ -146,6 +147,7 @@ class _Conversation(BaseHTTPRequestHandler):
     ) -> None:
         self._respond = respond
         self._number = number
+        # There is no socketserver around it, and nothing that it does asks for one.
         super().__init__(stream, stream.getpeername(), None)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:

@@ -9,7 +9,6 @@ import socket
 import ssl
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import anyio
@@ -19,7 +18,7 @@ from cryptography import x509
 
 import kubeauth
 from kubeauth.testing import Answer, APIServer, Authority, FakeClock, PluginScript
-from tests.residue import no_residue
+from tests.residue import no_residue, wait_until
 
 
 class TestAPIServer:
@@ -148,11 +147,7 @@ class TestAPIServer:
             client.get("/version")
             assert server.open_connections == 1
             server.hang_up()
-            for _ in range(200):
-                if server.open_connections == 0:
-                    break
-                time.sleep(0.01)
-            assert server.open_connections == 0
+            wait_until(lambda: server.open_connections == 0)
 
 
 class TestAuthority:

@@ -197,6 +197,27 @@ class TestServersThatWantACertificate:
                 assert client.get("/version").status_code == 200
 
 
+def test_an_error_that_openssl_did_not_make(face: Face) -> None:
+    """Of a transport of the caller's: it has no number and no words of OpenSSL's, and is told all the same."""
+
+    def fails(_request: Any) -> Any:
+        raise face.library.ConnectError("no") from ssl.SSLCertVerificationError("my own words")
+
+    config = ClientConfig(server="https://h")
+    with face.client(config, inner=face.in_memory(fails)) as client:
+        with pytest.raises(ServerCertificateError, match="my own words") as caught:
+            client.get("/version")
+    assert caught.value.verify_code == 0
+
+    def fails_otherwise(_request: Any) -> Any:
+        raise face.library.ConnectError("no") from ssl.SSLError("of no kind")
+
+    with face.client(config, inner=face.in_memory(fails_otherwise)) as client:
+        with pytest.raises(face.library.ConnectError, match="no") as plain:
+            client.get("/version")
+    assert not isinstance(plain.value, TLSError)
+
+
 def test_an_earlier_error_is_not_taken_for_this_one(face: Face, authority: Authority) -> None:
     """A client used while another error is being handled: that one's cause is not ours."""
     with APIServer(authority=authority) as server:
