@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kubeauth import errors as errors
     from kubeauth import httpx2 as httpx2
+    from kubeauth import metrics as metrics
     from kubeauth import testing as testing
     from kubeauth._client import AsyncClient as AsyncClient
     from kubeauth._client import Client as Client
@@ -51,6 +52,7 @@ __all__ = [
     "errors",
     "in_cluster_config",
     "load_config",
+    "metrics",
     "ssl_context",
 ]
 
@@ -72,7 +74,7 @@ _HOME_OF = {
     "ssl_context": "kubeauth._transport._tls",
 }
 # httpx2 is not in __all__: it needs a package that may not be there. testing is not for programs.
-_MODULES = ("errors", "httpx2", "testing")
+_MODULES = ("errors", "httpx2", "metrics", "testing")
 
 
 def __getattr__(name: str) -> object:

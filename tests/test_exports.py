@@ -63,7 +63,8 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 @pytest.mark.parametrize(
     "code",
     ["import kubeauth", "from kubeauth import *", "import kubeauth; kubeauth.ClientConfig(server='https://h')",
-     "import kubeauth; kubeauth.PluginPolicy.deny_all(); kubeauth.ExecOptions(); kubeauth.errors.TLSError"],
+     "import kubeauth; kubeauth.PluginPolicy.deny_all(); kubeauth.ExecOptions(); kubeauth.errors.TLSError",
+     "import kubeauth.metrics", "import kubeauth; kubeauth.metrics.Collector()"],
 )  # fmt: skip
 def test_nothing_heavy_is_imported_before_it_is_needed(code: str) -> None:
     modules = in_a_fresh_process(f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))")
@@ -81,8 +82,9 @@ def test_a_client_for_a_config_at_hand_imports_nothing_heavy() -> None:
 
 
 def test_modules_that_are_asked_for_are_there() -> None:
-    code = "import json, kubeauth; print(json.dumps([kubeauth.httpx2.__name__, kubeauth.testing.__name__]))"
-    assert in_a_fresh_process(code) == ["kubeauth.httpx2", "kubeauth.testing"]
+    code = "import json, kubeauth; print(json.dumps([getattr(kubeauth, name).__name__ for name in {}]))"
+    names = ["httpx2", "metrics", "testing"]
+    assert in_a_fresh_process(code.format(names)) == [f"kubeauth.{name}" for name in names]
 
 
 def test_without_httpx2_it_says_what_to_install() -> None:
@@ -112,7 +114,7 @@ with APIServer(tokens={"t": "alice"}) as server, kubeauth.Client(server.config(t
     assert in_a_fresh_process(code) == 200
 
 
-@pytest.mark.parametrize("module", ["httpx2", "testing"])
+@pytest.mark.parametrize("module", ["httpx2", "metrics", "testing"])
 def test_the_names_of_a_public_module(module: str) -> None:
     found = getattr(kubeauth, module)
     assert all(hasattr(found, name) for name in found.__all__)
@@ -128,14 +130,15 @@ def test_importing_kubeauth_loads_one_module_of_it() -> None:
 
 def test_no_other_module_of_ours_is_public() -> None:
     public = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in ROOT.rglob("*.py")}
-    assert {name for name in public if not name.startswith("_")} == {"errors", "httpx2", "testing"}
+    assert {name for name in public if not name.startswith("_")} == {"errors", "httpx2", "metrics", "testing"}
 
 
 def test_every_public_name_is_used_by_a_typed_program() -> None:
     program = (Path(__file__).parent / "typing" / "api.py").read_text()
     unused = [
         name
-        for name in (*kubeauth.__all__, *kubeauth.errors.__all__, *kubeauth.testing.__all__)
+        for module in (kubeauth, kubeauth.errors, kubeauth.metrics, kubeauth.testing)
+        for name in module.__all__
         if name not in program
     ]
     assert unused == []

@@ -27,16 +27,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "httpx2": FLOOR | {"_exec", "_config", "_credentials", "_transport"},
     "testing": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client"},
     # The face: it names everything, and loads it when asked.
-    "__init__": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client", "httpx2", "testing"},
+    "__init__": FLOOR
+    | {"_exec", "_config", "_credentials", "_transport", "_client", "httpx2", "metrics", "testing"},
 }
 OUTSIDE: dict[str, set[str]] = {
     # Who may import what from elsewhere: HTTP from _transport up, anyio from _credentials up,
-    # subprocess only in _exec, and YAML only in _documents.
+    # subprocess only in _exec, YAML only in _documents, and Prometheus only in metrics.
     "httpx": {"_transport", "_client"},
     "httpx2": {"_transport", "httpx2"},
     "anyio": {"_credentials", "_transport", "_client"},
     "subprocess": {"_exec"},
     "yaml": {"_documents"},
+    "prometheus_client": {"metrics"},
 }
 # Modules that only decide: given values, they return values.
 PURE = [

@@ -10,6 +10,7 @@ from typing import assert_type
 
 import httpx
 import httpx2
+from prometheus_client import CollectorRegistry
 
 import kubeauth
 from kubeauth import (
@@ -28,9 +29,11 @@ from kubeauth import (
     errors,
     in_cluster_config,
     load_config,
+    metrics,
     ssl_context,
     testing,
 )
+from kubeauth._exec._observer import Observer
 
 assert_type(kubeauth.__version__, str)
 
@@ -92,6 +95,13 @@ with kubeauth.httpx2.Client(config) as client2:
 httpx2.Client(transport=kubeauth.httpx2.KubeTransport(config), base_url=config.server)
 httpx2.AsyncClient(transport=kubeauth.httpx2.AsyncKubeTransport(config), base_url=config.server)
 httpx2.Client(auth=kubeauth.httpx2.KubeAuth(config), verify=kubeauth.httpx2.ssl_context(config))
+
+registry = CollectorRegistry()
+assert_type(metrics.register(), metrics.Collector)
+assert_type(metrics.register(registry), metrics.Collector)
+registry.register(metrics.Collector(metrics.Counts(), now=lambda: 0.0))
+assert_type(metrics.COUNTS, metrics.Counts)
+observer: Observer = metrics.COUNTS
 
 with testing.APIServer(tokens={"t": "alice"}, authority=testing.Authority()) as server:
     assert_type(server.config(token="t"), ClientConfig)

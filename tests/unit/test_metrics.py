@@ -1,0 +1,503 @@
+"""What is counted about plugins, and how Prometheus gets to see it."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+from prometheus_client import REGISTRY, CollectorRegistry, Metric, generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from kubeauth import metrics
+from kubeauth._exec._observer import Observer
+from kubeauth.metrics import COUNTS, Collector, Counts, register
+
+NOW = 1_800_000_000.0
+CERTIFICATE_TTL = "rest_client_exec_plugin_ttl_seconds"
+TOKEN_TTL = "kubeauth_token_ttl_seconds"
+AGE = "rest_client_exec_plugin_certificate_rotation_age"
+RATIO = "kubeauth_certificate_rotation_lifetime_ratio"
+RUN = "kubeauth_plugin_run_seconds"
+CALLS = "rest_client_exec_plugin_call_total"
+POLICY = "rest_client_exec_plugin_policy_call_total"
+RENEWALS = "kubeauth_renewals_total"
+
+
+class Source:
+    """Whatever has a credential."""
+
+
+def scrape(counts: Counts, *, now: float = NOW) -> dict[str, Metric]:
+    """What Prometheus would read, by family."""
+    registry = CollectorRegistry()
+    registry.register(Collector(counts, now=lambda: now))
+    return parsed(registry)
+
+
+def parsed(registry: CollectorRegistry) -> dict[str, Metric]:
+    return {
+        family.name: family for family in text_string_to_metric_families(generate_latest(registry).decode())
+    }
+
+
+def value(counts: Counts, name: str, *, now: float = NOW) -> float:
+    (sample,) = scrape(counts, now=now)[name].samples
+    assert (sample.name, sample.labels) == (name, {})
+    return sample.value
+
+
+def totals(counts: Counts, name: str) -> dict[tuple[tuple[str, str], ...], float]:
+    """The counter's series that have counted something, by their labels."""
+    samples = scrape(counts)[name.removesuffix("_total")].samples
+    assert {sample.name for sample in samples} <= {name}
+    return {tuple(sorted(sample.labels.items())): sample.value for sample in samples if sample.value}
+
+
+def buckets(counts: Counts, name: str) -> dict[float, float]:
+    samples = scrape(counts)[name].samples
+    found = {float(s.labels["le"]): s.value for s in samples if s.name == f"{name}_bucket"}
+    (count,) = (sample.value for sample in samples if sample.name == f"{name}_count")
+    assert found[math.inf] == count
+    return found
+
+
+def total(counts: Counts, name: str) -> float:
+    (found,) = (sample.value for sample in scrape(counts)[name].samples if sample.name == f"{name}_sum")
+    return found
+
+
+@pytest.fixture
+def counts() -> Counts:
+    return Counts()
+
+
+@pytest.fixture
+def process_wide() -> Iterator[CollectorRegistry]:
+    """prometheus_client's own registry, left as it was found."""
+    yield REGISTRY
+    REGISTRY.unregister(register())
+
+
+def test_the_soonest_end_of_all_sources_counts_t34_t35_t36_t37_t38(counts: Counts) -> None:
+    first, second = Source(), Source()
+    table: list[tuple[Source, float | None, float]] = [
+        (first, 600, 600),
+        (second, 300, 300),
+        (second, 900, 600),
+        (first, None, 900),
+        (second, None, math.inf),
+    ]
+    for source, ends_in, expected in table:
+        ends = None if ends_in is None else NOW + ends_in
+        counts.installed(source, certificate_ends=ends, token_ends=None)
+        assert value(counts, CERTIFICATE_TTL) == expected
+
+
+def test_tokens_have_a_time_to_live_of_their_own_m4(counts: Counts) -> None:
+    first, second = Source(), Source()
+    counts.installed(first, certificate_ends=NOW + 600, token_ends=NOW + 60)
+    counts.installed(second, certificate_ends=None, token_ends=NOW + 30)
+    assert (value(counts, CERTIFICATE_TTL), value(counts, TOKEN_TTL)) == (600, 30)
+    counts.installed(second, certificate_ends=NOW + 10, token_ends=None)
+    assert (value(counts, CERTIFICATE_TTL), value(counts, TOKEN_TTL)) == (10, 60)
+
+
+@pytest.mark.parametrize("name", [CERTIFICATE_TTL, TOKEN_TTL])
+def test_the_time_to_live_is_of_the_moment_of_the_scrape(counts: Counts, name: str) -> None:
+    assert value(counts, name) == math.inf
+    source = Source()
+    counts.installed(source, certificate_ends=NOW + 5.5, token_ends=NOW + 5.5)
+    assert [value(counts, name, now=NOW + passed) for passed in (0, 5.5, 20)] == [5.5, 0, -14.5]
+
+
+def test_without_anything_it_is_infinite_in_prometheus_spelling(counts: Counts) -> None:
+    registry = CollectorRegistry()
+    registry.register(Collector(counts))
+    assert f"\n{CERTIFICATE_TTL} +Inf\n" in generate_latest(registry).decode()
+
+
+def test_time_is_the_systems_unless_another_is_given(counts: Counts) -> None:
+    registry = CollectorRegistry()
+    registry.register(Collector(counts))
+    source = Source()
+    counts.installed(source, certificate_ends=0.0, token_ends=None)
+    assert parsed(registry)[CERTIFICATE_TTL].samples[0].value < -1_700_000_000
+
+
+def test_a_source_that_is_gone_counts_no_more(counts: Counts) -> None:
+    gone, here = Source(), Source()
+    counts.installed(gone, certificate_ends=NOW + 1, token_ends=NOW + 1)
+    counts.installed(here, certificate_ends=NOW + 9, token_ends=None)
+    assert value(counts, CERTIFICATE_TTL) == 1
+    del gone
+    gc.collect()
+    assert (value(counts, CERTIFICATE_TTL), value(counts, TOKEN_TTL)) == (9, math.inf)
+
+
+def test_sources_are_told_apart_by_identity(counts: Counts) -> None:
+    sources = [Source() for _ in range(100)]
+    for number, source in enumerate(sources):
+        counts.installed(source, certificate_ends=NOW + 100 + number, token_ends=None)
+    for source in sources[:-1]:
+        counts.installed(source, certificate_ends=None, token_ends=None)
+    assert value(counts, CERTIFICATE_TTL) == 199
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [("no_error", 0), ("plugin_execution_error", 2), ("plugin_execution_error", -1),
+     ("plugin_not_found_error", 1), ("client_internal_error", 1)],
+)  # fmt: skip
+def test_calls_have_their_status_and_code_as_they_are_m1(counts: Counts, status: str, code: int) -> None:
+    for _ in range(2):
+        counts.plugin_ran(status=status, code=code, seconds=0.1)
+    assert totals(counts, CALLS) == {(("call_status", status), ("code", str(code))): 2}
+
+
+def test_calls_are_told_apart_by_both_labels(counts: Counts) -> None:
+    for code in (0, 1, 2, 0):
+        for _ in range(2):
+            counts.plugin_ran(status="plugin_execution_error" if code else "no_error", code=code, seconds=0.1)
+    counts.plugin_ran(status="plugin_not_found_error", code=1, seconds=0.0)
+    assert totals(counts, CALLS) == {
+        (("call_status", "no_error"), ("code", "0")): 4,
+        (("call_status", "plugin_execution_error"), ("code", "1")): 2,
+        (("call_status", "plugin_execution_error"), ("code", "2")): 2,
+        (("call_status", "plugin_not_found_error"), ("code", "1")): 1,
+    }
+
+
+def test_the_policy_has_one_label_m5(counts: Counts) -> None:
+    for allowed in (True, True, False):
+        counts.policy_checked(allowed=allowed)
+    assert totals(counts, POLICY) == {(("status", "allowed"),): 2, (("status", "denied"),): 1}
+
+
+def test_renewals_have_a_reason_and_a_result(counts: Counts) -> None:
+    counts.renewed(reason="ahead", succeeded=True)
+    counts.renewed(reason="ahead", succeeded=False)
+    counts.renewed(reason="unauthorized", succeeded=False)
+    counts.renewed(reason="unauthorized", succeeded=False)
+    assert totals(counts, RENEWALS) == {
+        (("reason", "ahead"), ("result", "success")): 1,
+        (("reason", "ahead"), ("result", "failure")): 1,
+        (("reason", "unauthorized"), ("result", "failure")): 2,
+    }
+
+
+def test_what_can_happen_is_there_before_it_does(counts: Counts) -> None:
+    """Prometheus's `increase` does not see the step from nothing to 1."""
+    found = scrape(counts)
+    shown = {tuple(s.labels.values()) for s in found["kubeauth_renewals"].samples}
+    assert shown == {
+        (reason, result)
+        for reason in ("first", "expired", "ahead", "unauthorized")
+        for result in ("success", "failure")
+    }
+    policy = found[POLICY.removesuffix("_total")].samples
+    assert [(sample.labels, sample.value) for sample in policy] == [
+        ({"status": "allowed"}, 0),
+        ({"status": "denied"}, 0),
+    ]
+    # Nobody knows what a plugin will exit with.
+    assert found[CALLS.removesuffix("_total")].samples == []
+
+
+def test_the_ages_have_the_buckets_of_client_go(counts: Counts) -> None:
+    bounds = [600, 1800, 3600, 14400, 86400, 604800, 2592000, 7776000, 15552000, 31104000, 124416000]
+    assert buckets(counts, AGE) == dict.fromkeys([*map(float, bounds), math.inf], 0)
+
+
+@pytest.mark.parametrize(
+    ("age", "smallest"),
+    [(0, 600), (599.9, 600), (600, 600), (600.001, 1800), (86400, 86400), (86401, 604800),
+     (124416000, 124416000), (124416001, math.inf), (-5, 600)],
+)  # fmt: skip
+def test_a_bucket_holds_its_own_edge_and_all_below(counts: Counts, age: float, smallest: float) -> None:
+    counts.certificate_replaced(age=age, lifetime=86400)
+    for bound, count in buckets(counts, AGE).items():
+        assert count == (bound >= smallest)
+
+
+def test_buckets_are_cumulative(counts: Counts) -> None:
+    for age in (1, 600, 601, 3600, 5000, 10**9):
+        counts.certificate_replaced(age=age, lifetime=10**9)
+    found = list(buckets(counts, AGE).values())
+    assert found == [2, 3, 4, 5, 5, 5, 5, 5, 5, 5, 5, 6]
+    assert total(counts, AGE) == 1 + 600 + 601 + 3600 + 5000 + 10**9
+
+
+def test_a_sum_never_goes_down(counts: Counts) -> None:
+    counts.certificate_replaced(age=100, lifetime=1000)
+    counts.certificate_replaced(age=-3600, lifetime=1000)  # a clock was set back
+    assert (total(counts, AGE), buckets(counts, AGE)[math.inf]) == (100, 2)
+    assert (total(counts, RATIO), buckets(counts, RATIO)[math.inf]) == (0.1, 2)
+
+
+def test_the_share_within_one_percent_of_the_end_can_be_computed(counts: Counts) -> None:
+    """The KEP's objective, for certificates of any lifetime."""
+    hour, year = 3600, 31_536_000
+    for lifetime, share in [(hour, 0.9), (year, 0.995), (hour, 1.005), (year, 1.2), (hour, 7)]:
+        counts.certificate_replaced(age=lifetime * share, lifetime=lifetime)
+    found = buckets(counts, RATIO)
+    assert found[1.01] - found[0.99] == 2
+    assert found[math.inf] - found[1.0] == 3  # had ended before
+    assert found[0.9] == 1
+    assert total(counts, RATIO) == pytest.approx(0.9 + 0.995 + 1.005 + 1.2 + 7)
+
+
+@pytest.mark.parametrize("lifetime", [0, -1])
+def test_a_certificate_that_never_was_valid_has_an_age_alone(counts: Counts, lifetime: float) -> None:
+    counts.certificate_replaced(age=10, lifetime=lifetime)
+    assert (buckets(counts, AGE)[math.inf], buckets(counts, RATIO)[math.inf]) == (1, 0)
+
+
+def test_runs_take_seconds(counts: Counts) -> None:
+    for seconds in (0.04, 0.25, 3, 60, 60.2, 1000):
+        counts.plugin_ran(status="no_error", code=0, seconds=seconds)
+    found = buckets(counts, RUN)
+    assert (found[0.05], found[0.25], found[5], found[60], found[300], found[math.inf]) == (1, 2, 3, 4, 5, 6)
+    assert total(counts, RUN) == pytest.approx(1123.49)
+
+
+def everything(counts: Counts, source: object) -> None:
+    counts.policy_checked(allowed=True)
+    counts.plugin_ran(status="no_error", code=0, seconds=0.2)
+    counts.renewed(reason="first", succeeded=True)
+    counts.installed(source, certificate_ends=NOW + 60, token_ends=NOW + 60)
+    counts.certificate_replaced(age=10, lifetime=100)
+
+
+def test_the_text_has_the_exact_names_and_no_others(counts: Counts) -> None:
+    source = Source()
+    everything(counts, source)
+    registry = CollectorRegistry()
+    registry.register(Collector(counts))
+    lines = generate_latest(registry).decode().splitlines()
+    kinds = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE ")}
+    assert kinds == {
+        CERTIFICATE_TTL: "gauge", TOKEN_TTL: "gauge", AGE: "histogram", RATIO: "histogram", RUN: "histogram",
+        CALLS: "counter", POLICY: "counter", RENEWALS: "counter",
+    }  # fmt: skip
+    helped = {line.split()[2] for line in lines if line.startswith("# HELP ") and len(line.split()) > 8}
+    assert helped == set(kinds)
+    names = {line.partition(" ")[0].partition("{")[0] for line in lines if not line.startswith("#")}
+    histograms = {f"{name}_{part}" for name in (AGE, RATIO, RUN) for part in ("bucket", "sum", "count")}
+    assert names == {CERTIFICATE_TTL, TOKEN_TTL, CALLS, POLICY, RENEWALS} | histograms
+
+
+def test_open_metrics_can_be_had_as_well(counts: Counts) -> None:
+    source = Source()
+    everything(counts, source)
+    registry = CollectorRegistry()
+    registry.register(Collector(counts))
+    # prometheus_client left these two without types.
+    render: Callable[[CollectorRegistry], bytes] = generate_openmetrics
+    parse: Callable[[str], Iterable[Metric]] = parse_openmetrics
+    assert len([family.name for family in parse(render(registry).decode())]) == 8
+
+
+def test_an_observer_is_what_the_core_calls() -> None:
+    observer: Observer = Counts()
+    for name in (name for name in vars(Observer) if not name.startswith("_")):
+        assert callable(getattr(observer, name))
+
+
+def test_it_describes_all_that_it_collects(counts: Counts) -> None:
+    source = Source()
+    everything(counts, source)
+    collector = Collector(counts)
+    described = [(family.name, family.type) for family in collector.describe()]
+    assert described == [(family.name, family.type) for family in collector.collect()]
+
+
+def test_registering_asks_for_no_values() -> None:
+    def now() -> float:
+        raise AssertionError("nobody scraped")
+
+    for auto_describe in (True, False):
+        CollectorRegistry(auto_describe=auto_describe).register(Collector(now=now))
+
+
+def test_registered_with_a_registry_of_your_own_it_shows_what_this_process_counts() -> None:
+    registry = CollectorRegistry()
+    collector = register(registry)
+    before = registry.get_sample_value(POLICY, {"status": "denied"})
+    assert before is not None
+    COUNTS.policy_checked(allowed=False)
+    assert registry.get_sample_value(POLICY, {"status": "denied"}) == before + 1
+    assert isinstance(collector, Collector)
+    assert REGISTRY.get_sample_value(POLICY, {"status": "denied"}) is None
+
+
+def test_registered_twice_is_registered_once() -> None:
+    registry, other = CollectorRegistry(), CollectorRegistry()
+    collector = register(registry)
+    assert register(registry) is collector
+    assert register(other) is not collector
+    assert generate_latest(registry).decode().count(f"# TYPE {CALLS} ") == 1
+
+
+def test_prometheus_own_registry_is_the_default(process_wide: CollectorRegistry) -> None:
+    collector = register()
+    assert register() is register(process_wide) is collector
+    assert CERTIFICATE_TTL in parsed(process_wide)
+
+
+def test_unregistered_it_can_be_registered_again() -> None:
+    registry = CollectorRegistry()
+    collector = register(registry)
+    registry.unregister(collector)
+    assert parsed(registry) == {}
+    assert register(registry) is collector
+    assert CERTIFICATE_TTL in parsed(registry)
+
+
+def test_it_does_not_hide_that_somebody_else_has_the_names() -> None:
+    registry = CollectorRegistry()
+    registry.register(Collector())
+    for _ in range(2):
+        with pytest.raises(ValueError, match="Duplicated timeseries"):
+            register(registry)
+
+
+def test_registries_are_not_kept_alive() -> None:
+    registry = CollectorRegistry()
+    register(registry)
+    gone = weakref.ref(registry)
+    del registry
+    gc.collect()
+    assert gone() is None
+
+
+def test_registering_from_many_threads_at_once() -> None:
+    registry = CollectorRegistry()
+    barrier = threading.Barrier(16)
+    found: list[Collector] = []
+
+    def work() -> None:
+        barrier.wait(10)
+        found.append(register(registry))
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(found) == 16
+    assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize(
+    "code", ["import kubeauth", "import kubeauth.metrics", "from kubeauth import metrics"]
+)
+def test_importing_it_imports_and_registers_nothing(code: str) -> None:
+    program = f"""
+{code}
+import json, sys
+seen = "prometheus_client" in sys.modules
+from prometheus_client import generate_latest
+print(json.dumps([seen, "exec_plugin" in generate_latest().decode()]))
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert json.loads(run.stdout) == [False, False]
+
+
+def test_threads_that_count_at_once_lose_nothing(counts: Counts) -> None:
+    workers, rounds = 8, 500
+    barrier = threading.Barrier(workers + 1)
+    kept: list[list[Source]] = []
+
+    def work() -> None:
+        sources = [Source() for _ in range(rounds)]
+        kept.append(sources)
+        barrier.wait(10)
+        for source in sources:
+            everything(counts, source)
+
+    threads = [threading.Thread(target=work) for _ in range(workers)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        barrier.wait(10)
+        for _ in range(20):
+            # A scrape sees one moment: a call is never without its duration.
+            found = scrape(counts)
+            (runs,) = (sample.value for sample in found[RUN].samples if sample.name == f"{RUN}_count")
+            assert sum(sample.value for sample in found[CALLS.removesuffix("_total")].samples) == runs
+        for thread in threads:
+            thread.join(15)
+    finally:
+        sys.setswitchinterval(interval)
+    expected = workers * rounds
+    assert set(totals(counts, CALLS).values()) == {expected}
+    assert set(totals(counts, POLICY).values()) == {expected}
+    assert set(totals(counts, RENEWALS).values()) == {expected}
+    for name in (AGE, RATIO, RUN):
+        assert buckets(counts, name)[math.inf] == expected
+    assert total(counts, AGE) == 10 * expected
+    assert value(counts, CERTIFICATE_TTL) == 60
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no such signal here")
+def test_a_signal_handler_that_counts_does_not_wait_for_who_it_interrupted(counts: Counts) -> None:
+    with counts._lock:
+        # What the interpreter does when a signal comes: the handler runs here and now.
+        signal_handler = signal.signal(signal.SIGUSR1, lambda *_: counts.policy_checked(allowed=True))
+        try:
+            signal.raise_signal(signal.SIGUSR1)
+        finally:
+            signal.signal(signal.SIGUSR1, signal_handler)
+    assert totals(counts, POLICY) == {(("status", "allowed"),): 1}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.parametrize("which", ["its own", "the process's"])
+def test_a_child_counts_though_a_thread_of_the_parent_held_the_locks(which: str) -> None:
+    counts = Counts() if which == "its own" else COUNTS
+    source = Source()
+    counts.installed(source, certificate_ends=NOW + 60, token_ends=None)
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with metrics._registering, counts._lock:
+            held.set()
+            done.wait(15)
+
+    before = totals(counts, RENEWALS).get((("reason", "ahead"), ("result", "success")), 0)
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.wait(10)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)  # a child that hangs must not outlive the test
+        try:
+            counts.renewed(reason="ahead", succeeded=True)
+            after = totals(counts, RENEWALS)[(("reason", "ahead"), ("result", "success"))]
+            assert after == before + 1
+            assert value(counts, CERTIFICATE_TTL) == 60  # what the parent had, the child has
+            register(CollectorRegistry())
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    done.set()
+    holder.join(10)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert totals(counts, RENEWALS).get((("reason", "ahead"), ("result", "success")), 0) == before
