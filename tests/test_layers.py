@@ -22,7 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_config": FLOOR | {"_exec"},
     "_credentials": FLOOR | {"_exec", "_config"},
     "metrics": {"errors"},
-    "_transport": FLOOR | {"_exec", "_config", "_credentials"},
+    "_transport": FLOOR | {"_exec", "_config", "_credentials", "metrics"},
     "_client": FLOOR | {"_exec", "_config", "_credentials", "_transport"},
     "httpx2": FLOOR | {"_exec", "_config", "_credentials", "_transport"},
     "testing": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -30,6 +31,14 @@ class Credential:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a credential cannot be pickled: send the path of the kubeconfig instead")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A 401: which credential was refused, and by whom."""
+
+    credential: Credential
+    origin: Hashable
 
 
 def header_problem(token: str) -> str | None:

@@ -25,8 +25,13 @@ def load_identity(context: ssl.SSLContext, identity: Identity, *, where: str = "
     `where` says in the error which pair it was.
     """
     why = _problem(context, identity)
-    if why:
+    if why is not None:
         raise ClientCertificateError(f"the client certificate{where and f' ({where})'} cannot be used: {why}")
+
+
+def identity_problem(identity: Identity) -> str | None:
+    """Why certificate and key are no use, in words; None if they can be parsed and belong together."""
+    return _problem(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), identity)
 
 
 def check_identity(identity: Identity, *, where: str = "") -> None:

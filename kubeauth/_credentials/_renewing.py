@@ -8,13 +8,12 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, TypeVar
-from weakref import WeakKeyDictionary
 
-from anyio import CapacityLimiter, Lock, WouldBlock, to_thread
-from anyio.lowlevel import RunVar
+from anyio import CapacityLimiter, WouldBlock, to_thread
 
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._fork import call_after_fork
+from kubeauth._credentials._gate import gate_of
 from kubeauth.errors import CredentialError, KubeAuthError
 
 logger = logging.getLogger("kubeauth.credentials")
@@ -23,8 +22,6 @@ T = TypeVar("T")
 
 # How long after its time a value may still be handed out, while somebody reads it again.
 GRACE = 1.0
-
-_gates: RunVar[WeakKeyDictionary[object, Lock]] = RunVar("kubeauth_gates")
 
 
 class Watched(Generic[T]):
@@ -116,7 +113,7 @@ class Renewing(ABC, Generic[T]):
 
     async def aget(self) -> T:
         """As `get`, off the event loop. Cancelling leaves the reading to its thread."""
-        gate = self._gate()
+        gate = gate_of(self)
         try:
             gate.acquire_nowait()
         except WouldBlock:
@@ -130,15 +127,6 @@ class Renewing(ABC, Generic[T]):
         finally:
             gate.release()
         return self._value
-
-    def _gate(self) -> Lock:
-        """One for each event loop, so that of all its tasks at most one occupies a thread."""
-        try:
-            gates = _gates.get()
-        except LookupError:
-            gates = WeakKeyDictionary()
-            _gates.set(gates)
-        return gates.setdefault(self, Lock())
 
     def after_fork(self) -> None:
         """In a child the lock may be held by a thread that is not there."""

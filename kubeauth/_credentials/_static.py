@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from base64 import b64encode
-from datetime import datetime
 from urllib.parse import unquote, urlsplit
 
 from kubeauth._config._client_config import ClientConfig
@@ -13,9 +12,11 @@ from kubeauth._config._token_file import read_token_file
 from kubeauth._config._validate import shown_path
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._credential import Credential, Identity, header_problem
+from kubeauth._credentials._dates import dates_of
 from kubeauth._credentials._keypair import check_identity
 from kubeauth._credentials._renewing import Renewing, Watched
-from kubeauth._credentials._status import Status
+from kubeauth._credentials._status import Status, kind_of
+from kubeauth._exec._expiry import date_of
 from kubeauth._secret import Secret
 from kubeauth.errors import ClientCertificateError, ConfigError, KubeAuthError, TokenFileError
 
@@ -53,29 +54,13 @@ class StaticSource(Renewing[Credential]):
     def status(self, other_error: KubeAuthError | None = None) -> Status:
         """Where the credential comes from, and how it is doing."""
         credential = self._value
-        kinds = [_scheme(credential.authorization)] if credential.authorization else []
-        if credential.identity:
-            kinds.append("certificate")
+        dates = dates_of(credential.identity) if credential.identity else None
         return Status(
             source=", ".join(self._sources) or "none",
-            kind="+".join(kinds) or "none",
-            expires=_not_after(credential.identity) if credential.identity else None,
+            kind=kind_of(credential),
+            expires=date_of(dates.not_after) if dates else None,
             last_error=next((part.error for part in self._watched() if part.error), other_error),
         )
-
-
-def _scheme(authorization: str) -> str:
-    return "basic" if authorization.startswith("Basic ") else "token"
-
-
-def _not_after(identity: Identity) -> datetime | None:
-    from cryptography.x509 import load_pem_x509_certificates
-
-    try:
-        return load_pem_x509_certificates(identity.certificate)[0].not_valid_after_utc
-    except ValueError:
-        # OpenSSL took it, cryptography is stricter: the credential works, its end is not known.
-        return None
 
 
 def _authorization(config: ClientConfig, clock: Clock) -> tuple[Watched[str] | str | None, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
 
 _SPACES = frozenset("\t\n\v\f\r")
 
@@ -16,3 +17,22 @@ def clean_hint(text: str) -> str:
         if char not in _SPACES and unicodedata.category(char)[0] not in "LMNPSZ"
     }
     return text.translate(unsafe) if unsafe else text
+
+
+class HintLimit:
+    """How often the install hint is shown: a program that asks for ever shows it ten times an hour (X28)."""
+
+    def __init__(self, now: Callable[[], float], *, most: int = 10, every: float = 3600.0) -> None:
+        self._now = now
+        self._most = most
+        self._every = every
+        self._since: float | None = None
+        self._shown = 0
+
+    def allows(self) -> bool:
+        """Whether it may be shown once more. Called by one thread at a time."""
+        now = self._now()
+        if self._since is None or now - self._since >= self._every:
+            self._since, self._shown = now, 0
+        self._shown += 1
+        return self._shown <= self._most

@@ -20,10 +20,8 @@ class Observer(Protocol):
         """A credential was asked for: `first`, `expired`, `ahead` of its end, or after an `unauthorized`."""
         ...
 
-    def installed(
-        self, source: object, *, certificate_ends: float | None, token_ends: float | None
-    ) -> None:
-        """`source` has a new credential. Its ends by the calendar; None for what it has not, or has no end."""
+    def installed(self, source: object, *, certificate_ends: float | None, token_ends: float | None) -> None:
+        """`source` has a new credential. Its ends by the calendar; None for what has none."""
         ...
 
     def certificate_replaced(self, *, age: float, lifetime: float) -> None:

@@ -184,6 +184,8 @@ class KubeAuth(AuthFlow[httpx.Request, httpx.Response], httpx.Auth):
     unchanged.
     """
 
+    _byte_stream = httpx.ByteStream
+
     def __init__(self, config: ClientConfig | None = None, *, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(config, httpx.URL, clock=clock)
 

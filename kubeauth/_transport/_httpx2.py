@@ -184,6 +184,8 @@ class KubeAuth(AuthFlow[httpx2.Request, httpx2.Response], httpx2.Auth):
     unchanged.
     """
 
+    _byte_stream = httpx2.ByteStream
+
     def __init__(self, config: ClientConfig | None = None, *, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(config, httpx2.URL, clock=clock)
 

@@ -43,6 +43,8 @@ class ResponseLike(Protocol):
     stream: Any
 
     @property
+    def url(self) -> URLLike: ...
+    @property
     def extensions(self) -> Mapping[str, Any]: ...
 
 

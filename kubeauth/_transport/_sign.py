@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubeauth._config._impersonation import Impersonation, impersonation_headers
 from kubeauth._credentials._credential import Credential
-from kubeauth._transport._shapes import Headers, URLLike
+from kubeauth._transport._shapes import Headers, HeadersLike, URLLike
 from kubeauth.errors import ConfigError
 
 # Set on a request that KubeAuth signed, so that a KubeTransport below it can say that one is enough.
@@ -16,17 +16,22 @@ _SAME = {"https": ("https", "wss"), "http": ("http", "ws")}
 class Signer:
     """Knows the cluster's origin, and what a request to it must carry."""
 
-    __slots__ = ("_host", "_impersonation", "_port", "_schemes")
+    __slots__ = ("_host", "_impersonation", "_port", "_schemes", "origin")
 
     def __init__(self, server: URLLike, impersonate: Impersonation | None) -> None:
         self._schemes = _SAME[server.scheme]
         self._host = server.raw_host
         self._port = server.port
+        self.origin = (server.scheme, server.raw_host, server.port)
         self._impersonation = _encoded(impersonate) if impersonate else []
 
     def applies(self, url: URLLike) -> bool:
         """Whether `url` is of the cluster's origin: scheme, host and port. Nobody else gets anything."""
         return url.raw_host == self._host and url.port == self._port and url.scheme in self._schemes
+
+    def is_signed(self, given: HeadersLike) -> bool:
+        """Whether the caller has said who asks: then nothing is done about it, and no plugin is run (I5)."""
+        return _has(given.raw, b"authorization")
 
     def headers(self, given: Headers, credential: Credential) -> Headers | None:
         """`given` with ours added, as a copy; None when there is nothing to add.

@@ -16,6 +16,7 @@ from kubeauth._config._proxy import choose_proxy
 from kubeauth._config._server import without_password
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._credential import Credential
+from kubeauth._credentials._exec_source import ExecSource
 from kubeauth._credentials._fork import call_after_fork
 from kubeauth._credentials._sources import source_for
 from kubeauth._credentials._status import Status
@@ -29,6 +30,7 @@ from kubeauth._transport._tls import Trust, cluster_context, handshakes, proxy_c
 from kubeauth._transport._trust import trust_source
 from kubeauth._transport._words import masked
 from kubeauth.errors import ConfigError, KubeAuthError, TLSError
+from kubeauth.metrics import COUNTS
 
 logger = logging.getLogger("kubeauth.transport")
 
@@ -62,14 +64,18 @@ class TransportState(ABC, Generic[Inner]):
         self._environ: Mapping[str, str] = os.environ if trust_env else {}
         self._now = clock.monotonic
         self._signer = Signer(server_url_of(config, url), config.impersonate)
-        self._source = source_for(config, clock)
+        self._source = source_for(config, clock, COUNTS)
+        # Only a plugin can be asked for another credential when the server refuses one (K64).
+        self._plugin = self._source if isinstance(self._source, ExecSource) else None
         self._trust = trust_source(config, clock)
         self._proxy = self._proxy_for(config.server)
         self._not_built: KubeAuthError | None = None
         self._build_again_at = 0.0
-        self._ledger = Ledger(self._built(self._source.get(), self._trust.get()), drain_timeout)
+        self._ledger = Ledger(self._built(self._source.latest, self._trust.latest), drain_timeout)
         self._elsewhere: dict[Secret[str] | None, Inner] = {}
         self._gate = self._new_gate()
+        if self._plugin is not None:
+            self._plugin.join(self)
         call_after_fork(self)
 
     def status(self) -> Status:
@@ -159,6 +165,10 @@ class TransportState(ABC, Generic[Inner]):
             and pool.answered
             and handshakes() == handshakes_before
         )
+
+    def _worth_a_replay(self, request: RequestLike, refused: Credential, newer: Credential) -> bool:
+        """Whether a request that met a 401 may go once more: it can be, and says something else."""
+        return isinstance(request.stream, self._byte_stream) and newer != refused
 
     def _log(self, request: RequestLike) -> None:
         url = without_password(str(request.url))

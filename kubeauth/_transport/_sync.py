@@ -11,13 +11,18 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Generic
 
-from kubeauth._credentials._credential import Credential
+from kubeauth._credentials._credential import Credential, Refusal
+from kubeauth._credentials._exec_source import ExecSource
 from kubeauth._transport._leases import Pool
 from kubeauth._transport._shapes import Request, Response, SyncInner, SyncStream
 from kubeauth._transport._state import TransportState, logger
 from kubeauth._transport._threads import Lock, run, shielded
 from kubeauth._transport._tls import handshakes
 from kubeauth._transport._words import hide_locals, tls_failure
+from kubeauth.errors import KubeAuthError
+
+# What of a 401 is read before the request is repeated; after that, its connection is not worth it.
+_SHORT = 65536
 
 
 class LeasedStream:
@@ -72,7 +77,19 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
         if not self._signer.applies(request.url):
             return self._send_elsewhere(request)
         now = self._now()
-        credential = self._source.fresh(now) or self._source.get()
+        credential = self._source.fresh(now) or self._obtained(request)
+        response = self._sent(request, credential, now)
+        if response.status_code == 401 and self._plugin is not None:
+            return self._after_401(self._plugin, request, response, credential)
+        return response
+
+    def _obtained(self, request: Request) -> Credential:
+        if self._plugin is not None and self._signer.is_signed(request.headers):
+            return self._source.latest
+        return self._source.get()
+
+    def _sent(self, request: Request, credential: Credential, now: float) -> Response:
+        """Signed with `credential`, on connections that show its certificate."""
         trust = self._trust.fresh(now) or self._trust.get()
         if not self._ledger.current.serves(credential.identity, trust):
             self._rotate()
@@ -115,11 +132,53 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
         logger.debug("a kept-alive connection was dead, trying once more")
         return self._attempt(request, last=True)
 
+    def _after_401(
+        self, plugin: ExecSource, request: Request, response: Response, refused: Credential
+    ) -> Response:
+        """Asks for another credential, and the server once more; else the caller has its 401, unread."""
+        if self._signer.is_signed(request.headers):
+            return response
+        try:
+            newer = plugin.get(Refusal(refused, self._signer.origin))
+            if not self._worth_a_replay(request, refused, newer):
+                return response
+            self._used_up(response)
+        except KubeAuthError as error:
+            logger.warning("the server refused the credential, and there is no other: %s", error)
+            return response
+        except BaseException:
+            with shielded():
+                response.stream.close()
+            raise
+        logger.debug("the server refused the credential, trying once more with another")
+        replayed = self._sent(request, newer, self._now())
+        if replayed.status_code != 401:
+            plugin.accepted(self._signer.origin)
+        return replayed
+
+    def _used_up(self, response: Response) -> None:
+        """Reads what a response has left if it is short, so that its connection can be used again."""
+        length = 0
+        try:
+            if not response.is_closed:
+                for chunk in response.stream:
+                    length += len(chunk)
+                    if length > _SHORT:
+                        break
+        except Exception:
+            # A connection that breaks here is just not used again.
+            logger.debug("the body of a 401 could not be read")
+        finally:
+            with shielded():
+                response.stream.close()
+
     def _rotate(self) -> None:
         """Makes new connections the current ones. Those in use go on until they are done."""
         with self._gate:
             # For what is newest now: whoever waited here finds it done, and never undoes it for what it had.
             credential, trust = self._source.latest, self._trust.latest
+            if self._plugin is not None:
+                self._plugin.join(self)  # it may have been closed
             if not self._ledger.current.serves(credential.identity, trust):
                 pool = run(self._built_or_kept, credential, trust)
                 if pool is not self._ledger.current:
@@ -148,6 +207,8 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
             raise clearer from error
 
     def _close(self) -> None:
+        if self._plugin is not None:
+            self._plugin.leave(self)
         inners = [*self._ledger.everything(), *self._elsewhere.values()]
         self._elsewhere.clear()
         self._close_all(inners)

@@ -408,10 +408,6 @@ class TestRefusedWhenItIsBuilt:
             error = self.refused(face, ClientConfig(server="https://h", exec=exec_config, token=token))
             assert 'invalid apiVersion "client.authentication.k8s.io/v1alpha1"' in str(error)
 
-    def test_a_plugin_cannot_be_run_yet(self, face: Face) -> None:
-        exec_config = kubeauth.ExecConfig(command="aws", api_version="client.authentication.k8s.io/v1")
-        assert "'aws'" in str(self.refused(face, ClientConfig(server="https://h", exec=exec_config)))
-
     def test_a_proxy_of_an_unknown_kind(self, face: Face, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HTTPS_PROXY", "ftp://u:secret@proxy:1")
         error = self.refused(face, ClientConfig(server="https://h"))

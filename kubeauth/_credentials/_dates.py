@@ -1,0 +1,27 @@
+"""From when until when a certificate is valid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kubeauth._credentials._credential import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Dates:
+    """Seconds since 1970."""
+
+    not_before: float
+    not_after: float
+
+
+def dates_of(identity: Identity) -> Dates | None:
+    """Those of the leaf, which comes first; None if they cannot be told."""
+    from cryptography.x509 import load_pem_x509_certificates
+
+    try:
+        leaf = load_pem_x509_certificates(identity.certificate)[0]
+        return Dates(leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp())
+    except (ValueError, OverflowError):
+        # OpenSSL took it, cryptography is stricter: the credential works, its end is not known.
+        return None

@@ -1,0 +1,358 @@
+"""The credential of an exec plugin: run once for all, kept, renewed before it ends (C1-C15, X43-X46)."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import threading
+import traceback
+import weakref
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+
+from kubeauth._credentials._clock import Clock
+from kubeauth._credentials._credential import Credential, Identity, Refusal, header_problem
+from kubeauth._credentials._dates import Dates, dates_of
+from kubeauth._credentials._flight import Flight, again
+from kubeauth._credentials._fork import call_after_fork
+from kubeauth._credentials._gate import gate_of
+from kubeauth._credentials._keypair import identity_problem
+from kubeauth._credentials._pace import NO_LIMIT, Limit, ahead_window, back_off
+from kubeauth._credentials._status import Status, kind_of
+from kubeauth._exec._codec import PluginCredential
+from kubeauth._exec._expiry import date_of
+from kubeauth._exec._observer import Observer
+from kubeauth._exec._plugin import ASKED, Plugin, output_error
+from kubeauth.errors import KubeAuthError, PluginError
+
+logger = logging.getLogger("kubeauth.credentials")
+
+NOTHING = Credential()
+_MOST_ORIGINS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What the last run gave, and until when: one immutable snapshot, swapped whole (C15)."""
+
+    credential: Credential
+    dates: Dates | None
+    """Of its certificate."""
+    expires: float
+    """By the calendar."""
+    ends: float
+    """By the clock that nobody sets. It is over when either says so."""
+    due: float
+    """Before this there is nothing to think about; then it is time to renew, or over."""
+    due_date: float
+
+    def is_good(self, now: float, date: float) -> bool:
+        # At the very moment it is still good (X43).
+        return now <= self.ends and date <= self.expires
+
+
+_NOTHING_HELD = _Held(NOTHING, None, -math.inf, -math.inf, -math.inf, -math.inf)
+
+
+class ExecSource:
+    """One plugin, one credential, for all clients that are configured alike."""
+
+    def __init__(
+        self,
+        plugin: Plugin,
+        clock: Clock,
+        observer: Observer,
+        *,
+        refresh_ahead: bool = True,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._plugin = plugin
+        self._clock = clock
+        self._observer = observer
+        self._refresh_ahead = refresh_ahead
+        self._chance = chance
+        # Guards everything below, for a few instructions; never held over a run or an `await`.
+        self._mu = threading.Lock()
+        self._held = _NOTHING_HELD
+        self._flight: Flight | None = None
+        self._failure: KubeAuthError | None = None
+        self._failures = 0
+        self._retry_at = -math.inf
+        self._limits: dict[Hashable, Limit] = {}
+        self._users: weakref.WeakSet[object] = weakref.WeakSet()
+        call_after_fork(self)
+
+    @property
+    def latest(self) -> Credential:
+        """What the last run gave, over or not; nothing before the first."""
+        return self._held.credential
+
+    def fresh(self, now: float) -> Credential | None:
+        """The credential, if there is nothing to think about. This is all that most requests do."""
+        held = self._held
+        return held.credential if now < held.due and self._clock.time() < held.due_date else None
+
+    def get(self, refused: Refusal | None = None) -> Credential:
+        """A credential that is good now. Runs the plugin, or waits for who does. KubeAuthError if it fails.
+
+        With `refused`, another one than that; the same if it is too soon to ask the plugin again.
+        """
+        while True:
+            boarded = self._board(refused)
+            if isinstance(boarded, Credential):
+                return boarded
+            flight, flies = boarded
+            if flies:
+                self._fly(flight)
+            else:
+                flight.wait()
+            if (credential := flight.taken()) is not None:
+                return credential
+
+    async def aget(self, refused: Refusal | None = None) -> Credential:
+        """As `get`, off the event loop. Cancelling leaves the run to itself, and its result to the others."""
+        while True:
+            boarded = self._board(refused)
+            if isinstance(boarded, Credential):
+                return boarded
+            flight, flies = boarded
+            if flies:
+                self._fly_in_background(flight)
+            # Of all tasks of a loop one occupies a thread; the others find that it has landed.
+            async with gate_of(self):
+                if not flight.has_landed:
+                    await flight.await_landing()
+            if (credential := flight.taken()) is not None:
+                return credential
+
+    def accepted(self, origin: Hashable) -> None:
+        """A request that was repeated with another credential was welcome: the next 401 is worth a run."""
+        with self._mu:
+            self._limits.pop(origin, None)
+
+    def status(self, other_error: KubeAuthError | None = None) -> Status:
+        """Where the credential comes from, and how it is doing."""
+        with self._mu:
+            held, failure = self._held, self._failure
+        expires = date_of(held.expires) if math.isfinite(held.expires) else None
+        if expires is None and held.dates is not None:
+            expires = date_of(held.dates.not_after)
+        return Status(
+            source=f"plugin {self._plugin.command}",
+            kind=kind_of(held.credential),
+            expires=expires,
+            last_error=failure or other_error,
+        )
+
+    def is_over(self) -> bool:
+        """Whether there was a credential, and it is over."""
+        held = self._held
+        return held is not _NOTHING_HELD and not held.is_good(self._clock.monotonic(), self._clock.time())
+
+    def join(self, user: object) -> None:
+        """`user` needs this source until it leaves, or is garbage."""
+        with self._mu:
+            self._users.add(user)
+
+    def leave(self, user: object) -> None:
+        """The last one to leave ends a run that is under way."""
+        with self._mu:
+            self._users.discard(user)
+            flight = None if self._users else self._flight
+            if flight is not None:
+                flight.was_stopped = True
+        if flight is not None:
+            self._plugin.stop()
+
+    def after_fork(self) -> None:
+        """In a child: the lock may be held, and the plugin run, by threads that are not there."""
+        self._mu = threading.Lock()
+        self._flight = None
+        self._plugin.after_fork()
+
+    def _board(self, refused: Refusal | None) -> Credential | tuple[Flight, bool]:
+        """A credential at hand; or the flight to wait for, and whether the caller must fly it."""
+        ahead = None
+        with self._mu:
+            now, date = self._clock.monotonic(), self._clock.time()
+            held = self._held
+            is_good = held.is_good(now, date)
+            # Compare and swap: a late 401 for an older credential changes nothing (C8, C14).
+            is_refused = is_good and refused is not None and refused.credential is held.credential
+            if not is_good or is_refused:
+                if self._flight is not None:
+                    return self._flight, False
+                self._raise_if_backing_off_locked(now)
+                if refused is None or not is_refused:
+                    return self._start_locked("first" if held is _NOTHING_HELD else "expired"), True
+                if not self._may_run_again_locked(refused.origin, now):
+                    return held.credential
+                return self._start_locked("unauthorized"), True
+            if self._flight is None and (now >= held.due or date >= held.due_date):
+                ahead = self._start_ahead_locked()
+        if ahead is not None:
+            self._fly_in_background(ahead)
+        return held.credential
+
+    def _may_run_again_locked(self, origin: Hashable, now: float) -> bool:
+        """Whether a 401 from there is worth another run."""
+        limit = self._limits.get(origin, NO_LIMIT)
+        allows = limit.allows(now)
+        if len(self._limits) >= _MOST_ORIGINS:
+            self._limits.clear()
+        self._limits[origin] = limit.after_a_run(now, self._chance()) if allows else limit.refused(now)
+        return allows
+
+    def _raise_if_backing_off_locked(self, now: float) -> None:
+        if self._failure is not None and now < self._retry_at:
+            raise again(self._failure) from self._failure.__cause__
+
+    def _start_locked(self, reason: str) -> Flight:
+        flight = self._flight = Flight(reason)
+        return flight
+
+    def _start_ahead_locked(self) -> Flight | None:
+        """Renews while the credential is still good, and puts off the next thought of it."""
+        held = self._held
+        self._held = replace(held, due=held.ends, due_date=held.expires)
+        if not self._refresh_ahead or self._plugin.would_interact:
+            return None
+        return self._start_locked("ahead")
+
+    def _fly_in_background(self, flight: Flight) -> None:
+        """In a thread that no exit waits for, and no cancelled caller ends."""
+        thread = threading.Thread(target=self._fly, args=(flight,), name="kubeauth-plugin", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            error = PluginError(
+                f"{ASKED}no thread can be started for {self._plugin.command}: this process has too many",
+                command=self._plugin.command,
+            )
+            self._land_failure(flight, error)
+
+    def _fly(self, flight: Flight) -> None:
+        """Runs the plugin, and lands whatever comes of it."""
+        started = self._clock.monotonic()
+        try:
+            answer = self._plugin.ask()
+            credential = self._checked(answer)
+        except KubeAuthError as error:
+            self._land_failure(flight, error)
+        except Exception as error:
+            # A fault of ours. Where it happened may be told, but not its words: they may be the plugin's.
+            logger.error("unexpected %s in:\n%s", type(error).__name__, _places(error))  # noqa: TRY400
+            what = f"{ASKED}asking {self._plugin.command} failed unexpectedly ({type(error).__name__})"
+            self._land_failure(flight, PluginError(what, command=self._plugin.command))
+        else:
+            self._land(flight, credential, answer.expires, self._clock.monotonic() - started)
+        finally:
+            if not flight.has_landed:  # Ctrl-C: who waited must see to it themselves
+                with self._mu:
+                    self._flight = None
+                flight.land(None)
+
+    def _checked(self, answer: PluginCredential) -> Credential:
+        """As a credential that can be sent and shown. PluginOutputError if it cannot (X40)."""
+        command = self._plugin.command
+        if answer.token is not None and (why := header_problem(answer.token.reveal())):
+            raise output_error(command, f"its token cannot be sent: {why}", "The plugin must print it bare.")
+        authorization = f"Bearer {answer.token.reveal()}" if answer.token is not None else None
+        identity = None
+        if answer.certificate is not None and answer.key is not None:
+            identity = Identity(answer.certificate, answer.key)
+            if why := identity_problem(identity):
+                reason = f"failed parsing client key/certificate: {why.rstrip('.')}"
+                raise output_error(command, reason, "It must print a certificate and its own key, both PEM.")
+        if identity is not None and identity == self._held.credential.identity:
+            identity = self._held.credential.identity  # the same object: connections can be kept
+        return Credential(authorization, identity)
+
+    def _land(self, flight: Flight, credential: Credential, expires: float | None, seconds: float) -> None:
+        dates = dates_of(credential.identity) if credential.identity else None
+        with self._mu:
+            now, date = self._clock.monotonic(), self._clock.time()
+            before = self._held
+            self._flight = None
+            is_over = expires is not None and expires < date
+            if is_over:
+                self._failed_locked(_over_on_arrival(self._plugin.command), now)
+            else:
+                self._failure, self._failures, self._retry_at = None, 0, -math.inf
+            # Over on arrival is handed out once all the same (X45); but what is better stays.
+            if is_over and flight.reason == "ahead" and before.is_good(now, date):
+                self._put_off_locked(now, date)
+            else:
+                self._held = self._holding(credential, dates, expires, seconds, now, date)
+        self._observer.renewed(reason=flight.reason, succeeded=not is_over)
+        self._observe(before, self._held, date)
+        flight.land(credential)
+
+    def _holding(
+        self,
+        credential: Credential,
+        dates: Dates | None,
+        expires: float | None,
+        seconds: float,
+        now: float,
+        date: float,
+    ) -> _Held:
+        if expires is None:
+            return _Held(credential, dates, math.inf, math.inf, math.inf, math.inf)
+        lifetime = expires - date
+        ends = now + lifetime
+        window = ahead_window(lifetime, seconds, self._chance()) if lifetime > 0 else 0.0
+        return _Held(credential, dates, expires, ends, ends - window, expires - window)
+
+    def _observe(self, before: _Held, after: _Held, date: float) -> None:
+        if before is after:
+            return
+        if before.dates is not None and before.credential.identity is not after.credential.identity:
+            age, lifetime = date - before.dates.not_before, before.dates.not_after - before.dates.not_before
+            self._observer.certificate_replaced(age=age, lifetime=lifetime)
+        has_end = after.credential.authorization is not None and math.isfinite(after.expires)
+        self._observer.installed(
+            self,
+            certificate_ends=after.dates.not_after if after.dates else None,
+            token_ends=after.expires if has_end else None,
+        )
+
+    def _land_failure(self, flight: Flight, error: KubeAuthError) -> None:
+        error.with_traceback(None)
+        with self._mu:
+            now, date = self._clock.monotonic(), self._clock.time()
+            self._flight = None
+            if not flight.was_stopped:
+                self._failed_locked(error, now)
+            self._put_off_locked(now, date)
+            is_good = self._held.is_good(now, date)
+            # Who came after the last one left did not want it stopped.
+            outcome = None if flight.was_stopped and self._users else error
+        if is_good and not flight.was_stopped:
+            logger.warning("%s\nThe credential there is stays in use until it is over", error)
+        self._observer.renewed(reason=flight.reason, succeeded=False)
+        flight.land(outcome)
+
+    def _failed_locked(self, error: KubeAuthError, now: float) -> None:
+        self._failures += 1
+        self._failure = error
+        self._retry_at = now + back_off(self._failures, self._chance())
+
+    def _put_off_locked(self, now: float, date: float) -> None:
+        """After a renewal that failed: when to think of the next."""
+        held, wait = self._held, max(self._retry_at - now, 0.0)
+        self._held = replace(held, due=min(held.ends, now + wait), due_date=min(held.expires, date + wait))
+
+
+def _over_on_arrival(command: str) -> KubeAuthError:
+    return output_error(
+        command,
+        "exec plugin returned a credential that is already over",
+        "Check the clock of this machine, and what the plugin keeps for later.",
+    )
+
+
+def _places(error: Exception) -> str:
+    """Files and lines. No values, and no words."""
+    return "".join(traceback.format_tb(error.__traceback__))

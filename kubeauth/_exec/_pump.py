@@ -1,0 +1,160 @@
+"""Hears what a program says: all of its stdout up to a limit, the end of its stderr.
+
+Its stderr goes on to ours, as if it had been inherited.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO, Protocol, Self
+
+_OUR_STDERR = 2
+_CHUNK = 65536
+
+
+class Pump(Protocol):
+    too_much: bool
+    """Whether there was more output than may be."""
+
+    def hear(self, seconds: float) -> bool:
+        """Listens for a moment. Whether everything was said: both streams are at their end."""
+        ...
+
+    def output(self) -> bytes: ...
+    def stderr_tail(self) -> bytes: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+def pump_for(popen: subprocess.Popen[bytes], *, max_output: int, kept: int) -> Pump:
+    """One that works on this system."""
+    kind = PollPump if hasattr(select, "poll") else ThreadPump
+    return kind(popen, max_output=max_output, kept=kept)
+
+
+class _Heard:
+    def __init__(self, popen: subprocess.Popen[bytes], *, max_output: int, kept: int) -> None:
+        self.too_much = False
+        self._popen = popen
+        self._stdout = bytearray()
+        self._tail = bytearray()
+        self._max_output = max_output
+        self._kept = kept
+
+    def output(self) -> bytes:
+        return bytes(self._stdout)
+
+    def stderr_tail(self) -> bytes:
+        return bytes(self._tail)
+
+    def _took_output(self, data: bytes) -> None:
+        self._stdout += data
+        if len(self._stdout) > self._max_output:
+            self.too_much = True
+
+    def _took_stderr(self, data: bytes) -> None:
+        self._tail += data
+        del self._tail[: -self._kept]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def _close_streams(self) -> None:
+        for stream in (self._popen.stdout, self._popen.stderr):
+            if stream is not None:
+                stream.close()
+
+
+class PollPump(_Heard):
+    """For POSIX: needs no thread, and stays bound to nothing when somebody else holds the other end."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], *, max_output: int, kept: int) -> None:
+        super().__init__(popen, max_output=max_output, kept=kept)
+        self._poll = select.poll()
+        self._open = {stream.fileno() for stream in (popen.stdout, popen.stderr) if stream is not None}
+        self._stdout_fd = popen.stdout.fileno() if popen.stdout is not None else -1
+        # If ours is closed, the number may be that of a pipe.
+        self._passes_on = _OUR_STDERR not in self._open
+        for descriptor in self._open:
+            self._poll.register(descriptor, select.POLLIN)
+        # What has not reached our own stderr yet, and where it came from. While there is some, no more is
+        # read: as if it were inherited, a program that nobody listens to has to wait.
+        self._waiting = b""
+        self._waits = -1
+
+    def hear(self, seconds: float) -> bool:
+        if not self._open:
+            return True
+        for descriptor, _ in self._poll.poll(seconds * 1000):
+            if descriptor == _OUR_STDERR and self._waiting:
+                self._pass_on()
+            else:
+                self._read(descriptor)
+        return not self._open
+
+    def _read(self, descriptor: int) -> None:
+        is_stdout = descriptor == self._stdout_fd
+        # As much as can be written without waiting.
+        data = os.read(descriptor, _CHUNK if is_stdout else select.PIPE_BUF)
+        if not data:
+            self._poll.unregister(descriptor)
+            self._open.discard(descriptor)
+        elif is_stdout:
+            self._took_output(data)
+        else:
+            self._took_stderr(data)
+            if self._passes_on:
+                self._waiting, self._waits = data, descriptor
+                self._poll.unregister(descriptor)
+                self._poll.register(_OUR_STDERR, select.POLLOUT)
+
+    def _pass_on(self) -> None:
+        try:
+            self._waiting = self._waiting[os.write(_OUR_STDERR, self._waiting) :]
+        except OSError:
+            self._waiting = b""  # ours is closed, or nobody listens any more
+        if not self._waiting:
+            self._poll.unregister(_OUR_STDERR)
+            self._poll.register(self._waits, select.POLLIN)
+
+    def __exit__(self, *_: object) -> None:
+        self._close_streams()
+
+
+class ThreadPump(_Heard):
+    """For Windows, where pipes cannot be polled: a thread for each stream."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], *, max_output: int, kept: int) -> None:
+        super().__init__(popen, max_output=max_output, kept=kept)
+        self._threads = [
+            threading.Thread(target=self._listen, args=(stream, took), name="kubeauth-output", daemon=True)
+            for stream, took in ((popen.stdout, self._took_output), (popen.stderr, self._pass_on))
+            if stream is not None
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _listen(self, stream: IO[bytes], took: Callable[[bytes], None]) -> None:
+        while not self.too_much and (data := os.read(stream.fileno(), _CHUNK)):
+            took(data)
+
+    def _pass_on(self, data: bytes) -> None:
+        self._took_stderr(data)
+        with suppress(OSError):
+            os.write(_OUR_STDERR, data)
+
+    def hear(self, seconds: float) -> bool:
+        for thread in self._threads:
+            thread.join(seconds)
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def __exit__(self, *_: object) -> None:
+        # Closing what a thread still reads from would give its descriptor to somebody else; such a thread
+        # ends with whoever holds the other end, and closes nothing.
+        if not any(thread.is_alive() for thread in self._threads):
+            self._close_streams()
