@@ -41,7 +41,7 @@ def _wrong_kind(document: Json) -> str | None:
         raise _WrongField(f"{'kind' if api_version else 'apiVersion'} is missing")
     group = api_version.rpartition("/")[0]
     if (group, kind) != (GROUP, KIND):
-        got = f"{kind}.{group}".rstrip(".")[:200]
+        got = " ".join(f"{kind}.{group}".rstrip(".").split())[:200]
         return f"invalid group/kind: wanted {KIND}.{GROUP}, got {got}. Is this what the client sent?"
     if api_version not in (V1, V1BETA1):
         raise _WrongField(f"apiVersion must be {V1} or {V1BETA1}")
