@@ -175,11 +175,10 @@ def _stdout_set_aside() -> Generator[None]:
     stdout, saved = sys.stdout, os.dup(1)
     try:
         os.dup2(2, 1)
-        stdout.flush()  # what was printed before, to where it does no harm
         with redirect_stdout(sys.stderr):
             yield
     finally:
-        stdout.flush()
+        stdout.flush()  # what was printed through it, also before, to where it does no harm
         os.dup2(saved, 1)
         os.close(saved)
 
