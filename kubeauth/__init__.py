@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kubeauth import errors as errors
     from kubeauth import httpx2 as httpx2
     from kubeauth import metrics as metrics
+    from kubeauth import plugin as plugin
     from kubeauth import testing as testing
     from kubeauth._client import AsyncClient as AsyncClient
     from kubeauth._client import Client as Client
@@ -53,6 +54,7 @@ __all__ = [
     "in_cluster_config",
     "load_config",
     "metrics",
+    "plugin",
     "ssl_context",
 ]
 
@@ -74,7 +76,7 @@ _HOME_OF = {
     "ssl_context": "kubeauth._transport._tls",
 }
 # httpx2 is not in __all__: it needs a package that may not be there. testing is not for programs.
-_MODULES = ("errors", "httpx2", "metrics", "testing")
+_MODULES = ("errors", "httpx2", "metrics", "plugin", "testing")
 
 
 def __getattr__(name: str) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kubeauth.testing import APIServer
+from kubeauth.testing import APIServer, Authority, KeyPair
+from kubeauth.testing._authority import _key_pem
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SAMPLE = EXAMPLES / "kubeconfig.yaml"
@@ -115,6 +117,31 @@ def test_watch(server: APIServer, kubeconfig: str) -> None:
             assert process.stdout.readline() == f"{kind} {name}\n"
         watch.end()
         assert process.wait() == 0
+
+
+INFO = '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}'
+
+
+def test_token_plugin(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(bytes(32))
+    arguments = ["--key-file", str(tmp_path / "key"), "--user", "alice"]
+    shown = run("token_plugin.py", *arguments, KUBERNETES_EXEC_INFO=INFO)
+    assert shown.returncode == 0, shown.stderr
+    assert json.loads(shown.stdout)["status"]["token"].count(".") == 2
+    shown = run("token_plugin.py", *arguments)
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert "To try it by hand" in shown.stderr
+
+
+def test_certificate_plugin(authority: Authority, tmp_path: Path) -> None:
+    files = tmp_path / "ca.pem", tmp_path / "ca.key"
+    KeyPair(authority.pem, _key_pem(authority._key)).write(*files)
+    arguments = ["--ca", str(files[0]), "--ca-key", str(files[1]), "--user", "alice"]
+    shown = run("certificate_plugin.py", *arguments, KUBERNETES_EXEC_INFO=INFO)
+    assert shown.returncode == 0, shown.stderr
+    assert "BEGIN CERTIFICATE" in json.loads(shown.stdout)["status"]["clientCertificateData"]
+    shown = run("certificate_plugin.py", "--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
 
 
 def test_testing_your_code() -> None:

@@ -63,6 +63,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 @pytest.mark.parametrize(
     "code",
     ["import kubeauth", "from kubeauth import *", "import kubeauth; kubeauth.ClientConfig(server='https://h')",
+     "import kubeauth; kubeauth.plugin.ExecInfo(cluster=kubeauth.plugin.ExecCluster(server='https://h')).client_config()",
      "import kubeauth; kubeauth.PluginPolicy.deny_all(); kubeauth.ExecOptions(); kubeauth.errors.TLSError",
      "import kubeauth.metrics", "import kubeauth; kubeauth.metrics.Collector()"],
 )  # fmt: skip
@@ -81,9 +82,17 @@ def test_a_client_for_a_config_at_hand_imports_nothing_heavy() -> None:
     assert not (set(modules) - set(before)) & set(NOT_BEFORE_NEEDED)
 
 
+def test_a_plugin_starts_with_little() -> None:
+    modules = in_a_fresh_process("import kubeauth.plugin, json, sys; print(json.dumps(sorted(sys.modules)))")
+    before = in_a_fresh_process("import json, sys; print(json.dumps(sorted(sys.modules)))")
+    new = set(modules) - set(before)
+    assert not new & {*NOT_BEFORE_NEEDED, "httpx", "anyio", "ssl", "asyncio", "subprocess", "logging"}
+    assert len([name for name in new if name.startswith("kubeauth")]) < 20
+
+
 def test_modules_that_are_asked_for_are_there() -> None:
     code = "import json, kubeauth; print(json.dumps([getattr(kubeauth, name).__name__ for name in {}]))"
-    names = ["httpx2", "metrics", "testing"]
+    names = ["httpx2", "metrics", "plugin", "testing"]
     assert in_a_fresh_process(code.format(names)) == [f"kubeauth.{name}" for name in names]
 
 
@@ -114,7 +123,7 @@ with APIServer(tokens={"t": "alice"}) as server, kubeauth.Client(server.config(t
     assert in_a_fresh_process(code) == 200
 
 
-@pytest.mark.parametrize("module", ["httpx2", "metrics", "testing"])
+@pytest.mark.parametrize("module", ["httpx2", "metrics", "plugin", "testing"])
 def test_the_names_of_a_public_module(module: str) -> None:
     found = getattr(kubeauth, module)
     assert all(hasattr(found, name) for name in found.__all__)
@@ -130,14 +139,20 @@ def test_importing_kubeauth_loads_one_module_of_it() -> None:
 
 def test_no_other_module_of_ours_is_public() -> None:
     public = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in ROOT.rglob("*.py")}
-    assert {name for name in public if not name.startswith("_")} == {"errors", "httpx2", "metrics", "testing"}
+    assert {name for name in public if not name.startswith("_")} == {
+        "errors",
+        "httpx2",
+        "metrics",
+        "plugin",
+        "testing",
+    }
 
 
 def test_every_public_name_is_used_by_a_typed_program() -> None:
     program = (Path(__file__).parent / "typing" / "api.py").read_text()
     unused = [
         name
-        for module in (kubeauth, kubeauth.errors, kubeauth.metrics, kubeauth.testing)
+        for module in (kubeauth, kubeauth.errors, kubeauth.metrics, kubeauth.plugin, kubeauth.testing)
         for name in module.__all__
         if name not in program
     ]

@@ -25,10 +25,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_transport": FLOOR | {"_exec", "_config", "_credentials", "metrics"},
     "_client": FLOOR | {"_exec", "_config", "_credentials", "_transport"},
     "httpx2": FLOOR | {"_exec", "_config", "_credentials", "_transport"},
+    "plugin": FLOOR | {"_exec", "_config", "_credentials"},
     "testing": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client"},
     # The face: it names everything, and loads it when asked.
     "__init__": FLOOR
-    | {"_exec", "_config", "_credentials", "_transport", "_client", "httpx2", "metrics", "testing"},
+    | {"_exec", "_config", "_credentials", "_transport", "_client", "httpx2", "metrics", "plugin", "testing"},
 }
 OUTSIDE: dict[str, set[str]] = {
     # Who may import what from elsewhere: HTTP from _transport up, anyio from _credentials up,
@@ -43,7 +44,7 @@ OUTSIDE: dict[str, set[str]] = {
 # Modules that only decide: given values, they return values.
 PURE = [
     "errors.py", "_secret.py", "_frozen.py", "_documents/_scalars.py", "_documents/_json.py",
-    "_documents/_limits.py", "_exec/_values.py", "_exec/_policy.py", "_exec/_hint.py", "_config/_model.py",
+    "_documents/_limits.py", "_exec/_values.py", "_exec/_policy.py", "_exec/_hint.py", "_exec/_info.py", "_config/_model.py",
     "_config/_pem.py", "_config/_build.py",
     "_config/_decode.py", "_config/_merge.py", "_config/_select.py", "_config/_validate.py", "_config/_server.py",
     "_credentials/_credential.py", "_credentials/_status.py", "_transport/_shapes.py", "_transport/_sign.py",

@@ -12,12 +12,12 @@ BUILT = [
     *[f"K{n}" for n in range(1, 70)], "K9a", "K50a",
     # what a request carries, without what is about a plugin
     "I1", "I7", "I8", "I9", "I10", "I14",
-    # of plugins: which version
-    "X1",
+    # of plugins: which version, and what their authors get
+    "X1", "X47",
     # plugin policy: what it is and where it comes from
     "P1", "P2", "P3", "P11", "P12", "P13",
     # upstream's tables
-    "T74", "T76", "T77", "T79", "T80",
+    "T74", "T75", "T76", "T77", "T79", "T80",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What a plugin is told about the cluster, from the final config (X6-X9)."""
+"""What a plugin is told about the cluster, from the final config (X6-X9); and back, for the plugin (X47)."""
 
 from __future__ import annotations
 
@@ -33,4 +33,22 @@ def exec_cluster(config: ClientConfig) -> ExecCluster:
         proxy_url=config.proxy_url or "",
         disable_compression=config.disable_compression,
         config=config.exec.cluster_config if config.exec else None,
+    )
+
+
+def config_for(cluster: ExecCluster) -> ClientConfig | ConfigError:
+    """How to reach `cluster`, anonymously. The error is returned: no traceback should hold the addresses."""
+    if cluster.proxy_url and (wrong := proxy_problem(cluster.proxy_url)):
+        return ConfigError(f"cannot create rest.Config: proxy-url: {wrong}. Check it in the kubeconfig.")
+    try:
+        server = server_url(cluster.server)
+    except AddressError as error:
+        return ConfigError(f"cannot create rest.Config: server: {error}. Check it in the kubeconfig.")
+    return ClientConfig(
+        server=server,
+        ca_data=cluster.certificate_authority_data or None,
+        insecure_skip_tls_verify=cluster.insecure_skip_tls_verify,
+        tls_server_name=cluster.tls_server_name or None,
+        proxy_url=cluster.proxy_url or None,
+        disable_compression=cluster.disable_compression,
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ssl
+import sys
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import assert_type
 
@@ -30,6 +31,7 @@ from kubeauth import (
     in_cluster_config,
     load_config,
     metrics,
+    plugin,
     ssl_context,
     testing,
 )
@@ -111,8 +113,23 @@ with testing.APIServer(tokens={"t": "alice"}, authority=testing.Authority()) as 
     server.on("GET", "/x", testing.Answer(200, {"a": 1}))
     server.on("GET", "/y", lambda request: testing.Answer(200, request.body))
     Client(server.config(token="t"), clock=testing.FakeClock())
-plugin = testing.PluginScript(".")
-assert_type(plugin.runs, list[testing.PluginRun])
+script = testing.PluginScript(".")
+assert_type(script.runs, list[testing.PluginRun])
+
+
+def login(info: plugin.ExecInfo) -> plugin.Credential:
+    assert_type(info.interactive, bool)
+    assert_type(info.cluster, plugin.ExecCluster | None)
+    assert_type(info.client_config(), ClientConfig)
+    plugin.Credential(certificate=b"", key=Secret(b""), expires=datetime.now(UTC))
+    return plugin.Credential(token=Secret("t"), expires=timedelta(minutes=15))
+
+
+assert_type(plugin.read_exec_info(), plugin.ExecInfo)
+assert_type(plugin.parse_exec_info("{}"), plugin.ExecInfo)
+plugin.print_credential(plugin.ExecInfo(), login(plugin.read_exec_info({})), file=sys.stderr)
+if kubeauth.__version__ == "":
+    plugin.run(login)
 assert_type(PluginPolicy.allow_all(), PluginPolicy)
 assert_type(PluginPolicy.deny_all(), PluginPolicy)
 assert_type(Secret("token"), Secret[str])

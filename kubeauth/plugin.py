@@ -1,0 +1,259 @@
+"""For authors of exec plugins: what a client asks for, and how to answer it.
+
+    from datetime import timedelta
+    from kubeauth import plugin
+
+    def main(info: plugin.ExecInfo) -> plugin.Credential:
+        return plugin.Credential(token=my_login(info.config), expires=timedelta(minutes=15))
+
+    plugin.run(main)
+
+kubectl, kubeauth and every other client run such a program, tell it what they want in KUBERNETES_EXEC_INFO,
+and read an ExecCredential from its stdout. A plugin is started often, so little is imported here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NoReturn, TextIO, TypeAlias, TypeVar
+
+from kubeauth._credentials._credential import Identity, header_problem
+from kubeauth._documents import Json
+from kubeauth._exec._info import KIND, V1, decode_exec_info
+from kubeauth._exec._values import ExecCluster
+from kubeauth._secret import HIDDEN, Secret
+from kubeauth.errors import ClientCertificateError, ConfigError, CredentialError, KubeAuthError
+
+if TYPE_CHECKING:
+    from kubeauth._config._client_config import ClientConfig
+
+__all__ = [
+    "Credential",
+    "ExecCluster",
+    "ExecInfo",
+    "parse_exec_info",
+    "print_credential",
+    "read_exec_info",
+    "run",
+]
+
+_VARIABLE = "KUBERNETES_EXEC_INFO"
+_TRACEBACK = "KUBEAUTH_PLUGIN_TRACEBACK"
+_NOT_SET = (
+    f"{_VARIABLE} env var is unset or empty. This is an exec plugin: kubectl or kubeauth sets that and runs "
+    f"it, as the kubeconfig says. To try it by hand, set {_VARIABLE} to "
+    f"'{json.dumps({'apiVersion': V1, 'kind': KIND, 'spec': {'interactive': True}})}'"
+)
+
+_T = TypeVar("_T")
+_Text: TypeAlias = str | bytes | Secret[str] | Secret[bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ExecInfo:
+    """What the client that runs this plugin wants, and for which cluster. Printing it hides the cluster."""
+
+    api_version: str = V1
+    """The version that the answer must have."""
+    interactive: bool = False
+    """Whether stdin is there to ask a person; if not, it must be left alone."""
+    cluster: ExecCluster | None = None
+    """The cluster, if the kubeconfig's user says `provideClusterInfo: true`."""
+
+    @property
+    def config(self) -> Json:
+        """Settings for this plugin: the cluster's extension `client.authentication.k8s.io/exec`, if any."""
+        return self.cluster.config if self.cluster else None
+
+    def client_config(self) -> ClientConfig:
+        """How to reach the cluster, anonymously: there is no credential yet. ConfigError if unknown."""
+        # Most plugins need none, and start faster without it.
+        from kubeauth._config._exec_cluster import config_for
+
+        if self.cluster is None:
+            raise ConfigError(
+                "ExecCredential does not contain cluster information. "
+                "Set provideClusterInfo: true beside the plugin's command in the kubeconfig."
+            )
+        return _unless_wrong(config_for(self.cluster))
+
+    def __repr__(self) -> str:
+        cluster = HIDDEN if self.cluster else None
+        return f"ExecInfo({self.api_version!r}, interactive={self.interactive}, cluster={cluster})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Credential:
+    """What a plugin answers: a token, or a client certificate with its key, or both. Printing it hides them.
+
+    Certificate (leaf first, intermediates behind it) and key are PEM. `expires` is an aware datetime, or how
+    long from the moment it is printed; without it, clients keep the credential until a server refuses it.
+    """
+
+    token: _Text | None = None
+    certificate: _Text | None = None
+    key: _Text | None = None
+    expires: datetime | timedelta | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("token", "certificate", "key"):
+            value = getattr(self, name)
+            if type(value) in (str, bytes):
+                object.__setattr__(self, name, Secret(value))
+
+    def __repr__(self) -> str:
+        given = [f"{name}={HIDDEN}" for name in ("token", "certificate", "key") if getattr(self, name)]
+        return f"Credential({', '.join([*given, f'expires={self.expires!r}'])})"
+
+
+def read_exec_info(environ: Mapping[str, str] | None = None) -> ExecInfo:
+    """What KUBERNETES_EXEC_INFO says. ConfigError if it is not set, or not what it should be."""
+    text = (os.environ if environ is None else environ).get(_VARIABLE)
+    found = _decoded(text) if text else ConfigError(_NOT_SET)
+    # From here on nothing may raise from a frame that still holds the text.
+    del environ, text
+    return _unless_wrong(found)
+
+
+def parse_exec_info(text: str) -> ExecInfo:
+    """The same from `text`: the JSON of an ExecCredential, v1 or v1beta1."""
+    found = _decoded(text)
+    del text
+    return _unless_wrong(found)
+
+
+def print_credential(info: ExecInfo, credential: Credential, *, file: TextIO | None = None) -> None:
+    """Writes the answer to `file`, or to stdout: one line, in the version that was asked for.
+
+    Raises CredentialError or ClientCertificateError, and writes nothing, if a client would refuse it.
+    """
+    answer = _unless_wrong(_answer(info, credential))
+    print(answer.reveal(), file=file, flush=True)
+
+
+def run(main: Callable[[ExecInfo], Credential]) -> NoReturn:
+    """A plugin from start to end: asks `main` for the credential, prints it, and exits.
+
+    If anything fails, stdout stays empty, stderr gets a line and the exit status is 1. To fail on purpose,
+    raise an error of kubeauth: its message is shown. Of other exceptions only the type is, since their
+    words may hold secrets; KUBEAUTH_PLUGIN_TRACEBACK=1 shows all. What `main`, or a program that it
+    starts, prints to stdout goes to stderr.
+    """
+    status = 0
+    try:
+        info = read_exec_info()
+        with _stdout_set_aside():
+            credential = main(info)
+        print_credential(info, credential)
+    except KeyboardInterrupt:
+        status = 130
+    except Exception as error:
+        status = 1
+        if os.environ.get(_TRACEBACK):
+            import traceback
+
+            traceback.print_exc()
+        print(f"{os.path.basename(sys.argv[0])}: {_in_a_line(error)}", file=sys.stderr)
+    sys.exit(status)
+
+
+def _in_a_line(error: Exception) -> str:
+    if isinstance(error, KubeAuthError):
+        return " ".join(str(error).split())
+    return f"unexpected {type(error).__name__}. Set {_TRACEBACK}=1 to see where; that may show secrets."
+
+
+@contextmanager
+def _stdout_set_aside() -> Generator[None]:
+    """While this lasts stdout is stderr, also for programs that are started: other text would spoil it."""
+    stdout, saved = sys.stdout, os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        stdout.flush()  # what was printed through it, also before, to where it does no harm
+        os.dup2(saved, 1)
+        os.close(saved)
+
+
+def _unless_wrong(found: _T | KubeAuthError) -> _T:
+    if isinstance(found, KubeAuthError):
+        # Without the frames it may have been raised in: they held what it is about.
+        raise found.with_traceback(None)
+    return found
+
+
+def _decoded(text: str) -> ExecInfo | ConfigError:
+    asked = decode_exec_info(text)
+    if isinstance(asked, str):
+        return ConfigError(asked)
+    api_version, interactive, cluster = asked
+    return ExecInfo(api_version=api_version, interactive=interactive, cluster=cluster)
+
+
+def _answer(info: ExecInfo, credential: object) -> Secret[str] | KubeAuthError:
+    """The ExecCredential, or why a client would refuse it (X37-X42)."""
+    if not isinstance(credential, Credential):
+        return CredentialError(f"the plugin gave a {type(credential).__name__}, not a plugin.Credential.")
+    texts = [_text(value) for value in (credential.token, credential.certificate, credential.key)]
+    token, certificate, key = texts
+    if token is None or certificate is None or key is None:
+        name = ("token", "certificate", "key")[texts.index(None)]
+        return CredentialError(f"the plugin's {name} is not text. Give a str, bytes in UTF-8, or a Secret.")
+    if not (token or certificate or key):
+        return CredentialError("the plugin gave neither a token nor a certificate with its key.")
+    if bool(certificate) != bool(key):
+        return CredentialError("the plugin gave only certificate or key, not both. Give the other as well.")
+    if why := header_problem(token):
+        return CredentialError(f"the plugin's token cannot be sent: {why}. Check where it comes from.")
+    if certificate and (error := _pair_problem(certificate, key)):
+        return error
+    status = {"token": token, "clientCertificateData": certificate, "clientKeyData": key}
+    if credential.expires is not None:
+        status["expirationTimestamp"] = _timestamp(credential.expires)
+        if not status["expirationTimestamp"]:
+            return CredentialError(
+                "the plugin's expires is of no use. Give a datetime with a time zone, such as "
+                "datetime.now(UTC) + lifetime, or a timedelta; both end before the year 10000."
+            )
+    given = {name: value for name, value in status.items() if value}
+    return Secret(json.dumps({"kind": KIND, "apiVersion": info.api_version, "status": given}))
+
+
+def _text(value: object) -> str | None:
+    """Empty if there is nothing, None if it is not text."""
+    raw: object = value.reveal() if isinstance(value, Secret) else value
+    try:
+        if isinstance(raw, str):
+            raw = raw.encode()
+        return raw.decode() if isinstance(raw, bytes) else "" if raw is None else None
+    except UnicodeError:
+        return None
+
+
+def _pair_problem(certificate: str, key: str) -> ClientCertificateError | None:
+    from kubeauth._credentials._keypair import check_identity
+
+    try:
+        check_identity(Identity(certificate.encode(), Secret(key.encode())))
+    except ClientCertificateError as error:
+        return error
+    return None
+
+
+def _timestamp(expires: object) -> str:
+    """RFC 3339 in UTC, as Go writes it: in whole seconds, and rather too early than too late."""
+    try:
+        end = datetime.now(UTC) + expires if isinstance(expires, timedelta) else expires
+        if isinstance(end, datetime) and end.utcoffset() is not None:
+            return end.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+    except OverflowError:
+        pass
+    return ""
