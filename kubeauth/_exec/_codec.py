@@ -13,12 +13,11 @@ from typing import Any
 
 from kubeauth._documents import DocumentError, Json, read_json, read_yaml
 from kubeauth._exec._expiry import seconds_of
+from kubeauth._exec._info import KIND, V1, V1BETA1
 from kubeauth._exec._values import ExecCluster
 from kubeauth._secret import Secret
 
-EXEC_GROUP = "client.authentication.k8s.io"
-API_VERSIONS = (f"{EXEC_GROUP}/v1", f"{EXEC_GROUP}/v1beta1")
-KIND = "ExecCredential"
+API_VERSIONS = (V1, V1BETA1)
 
 # As Go writes JSON: safe to be put into HTML.
 _ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}

@@ -101,4 +101,6 @@ class ExecCluster:
     config: Json = field(default=None, hash=False)
 
     def __repr__(self) -> str:
-        return f"ExecCluster(server={self.server!r}, ...)"
+        # There may be a password in the address.
+        server = HIDDEN if "@" in self.server else repr(self.server)
+        return f"ExecCluster(server={server}, ...)"
