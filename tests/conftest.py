@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,14 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_temporary_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """So that what others leave there is not taken for ours."""
+    before, tempfile.tempdir = tempfile.tempdir, str(tmp_path_factory.mktemp("tmp"))
+    yield
+    tempfile.tempdir = before
 
 
 @pytest.fixture
