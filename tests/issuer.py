@@ -1,0 +1,118 @@
+"""Issues credentials that live for seconds, and knows whether one was good at a given moment."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+
+from kubeauth.testing import Answer, APIServer, Authority, Received
+
+# Asks the issuer, which lives in the test's process, over a socket: starts in a moment.
+_SCRIPT = """#!{python} -IS
+import socket, sys
+connection = socket.socket(socket.AF_UNIX)
+connection.connect({address!r})
+with connection.makefile() as answer:
+    sys.stdout.write(answer.read())
+"""
+
+
+class Tokens(dict[str, str]):
+    """Those that are not over, for `APIServer.tokens`: a token says itself until when it is good."""
+
+    def get(self, token: str, default: Any = None) -> Any:
+        return "alice" if float(token.partition("-until-")[2] or 0) >= time.time() else default
+
+
+class Issuer:
+    """A plugin whose every run gives another token and another certificate."""
+
+    def __init__(self, directory: Path, authority: Authority, *, lifetime: float) -> None:
+        self.runs = 0
+        self._stopping = False
+        self.path = directory / "plugin"
+        self._authority = authority
+        self._lifetime = lifetime
+        address = str(directory / "issuer")
+        self.path.write_text(_SCRIPT.format(python=sys.executable, address=address))
+        self.path.chmod(0o700)
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(address)
+        self._listener.listen()
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            connection, _ = self._listener.accept()
+            with connection:
+                if self._stopping:
+                    return
+                self.runs += 1
+                connection.sendall(json.dumps(self._credential()).encode())
+
+    def _credential(self) -> dict[str, Any]:
+        expires = time.time() + self._lifetime
+        # A certificate ends on a whole second: not before the credential does.
+        until = datetime.datetime.fromtimestamp(int(expires) + 1, datetime.UTC)
+        pair = self._authority.client("alice", not_after=until)
+        timestamp = datetime.datetime.fromtimestamp(expires, datetime.UTC).isoformat().replace("+00:00", "Z")
+        return {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "kind": "ExecCredential",
+            "status": {
+                "token": f"{self.runs}-until-{expires}",
+                "clientCertificateData": pair.certificate.decode(),
+                "clientKeyData": pair.key.decode(),
+                "expirationTimestamp": timestamp,
+            },
+        }
+
+    def stanza(self) -> dict[str, Any]:
+        return {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": str(self.path),
+            "interactiveMode": "Never",
+        }
+
+    def close(self) -> None:
+        self._stopping = True
+        with socket.socket(socket.AF_UNIX) as wake:
+            wake.connect(self._listener.getsockname())
+        self._thread.join()
+        self._listener.close()
+
+
+class Witness:
+    """What the server saw: every answer it gave, with what the request was authenticated by."""
+
+    def __init__(self, server: APIServer) -> None:
+        server.tokens = Tokens()
+        self.tokens: set[str] = set()
+        self.certificates: set[bytes] = set()
+        self.stale: list[str] = []
+        self.answered = 0
+        self._ends: dict[bytes, float] = {}
+        server.on("GET", "/work", self._answer)
+
+    def _answer(self, request: Received) -> Answer:
+        """Called for who has a good token only; what is left to be seen is the certificate."""
+        assert request.certificate is not None
+        if request.certificate not in self._ends:
+            end = x509.load_der_x509_certificate(request.certificate).not_valid_after_utc
+            self._ends[request.certificate] = end.timestamp()
+        # A connection may outlive its certificate by the moment that a request is on its way.
+        if self._ends[request.certificate] + 1 < time.time():
+            self.stale.append(request.path)
+        self.tokens.add(str(request.header("Authorization")))
+        self.certificates.add(request.certificate)
+        self.answered += 1
+        return Answer(body={"ok": True})
