@@ -189,8 +189,8 @@ class ExecSource:
                 if not self._may_run_again_locked(refused.origin, now):
                     return held.credential
                 return self._start_locked("unauthorized"), True
-            if self._flight is None and (now >= held.due or date >= held.due_date):
-                ahead = self._start_ahead_locked()
+            if now >= held.due or date >= held.due_date:
+                ahead = self._start_ahead_locked(now)
         if ahead is not None:
             self._fly_in_background(ahead)
         return held.credential
@@ -212,8 +212,10 @@ class ExecSource:
         flight = self._flight = Flight(reason)
         return flight
 
-    def _start_ahead_locked(self) -> Flight | None:
+    def _start_ahead_locked(self, now: float) -> Flight | None:
         """Renews while the credential is still good, and puts off the next thought of it."""
+        if self._flight is not None or now < self._retry_at:
+            return None
         held = self._held
         self._held = replace(held, due=held.ends, due_date=held.expires)
         if not self._refresh_ahead or self._plugin.would_interact:
