@@ -86,9 +86,10 @@ format: $(READY) ## Let ruff put the code in order
 bench: $(READY) ## Compare with the alternatives (installs them)
 	@if [ -n "$(UV)" ]; then uv pip install -q --python $(BIN)/python --group bench; \
 	else $(BIN)/python -m pip install -q --group bench; fi
-	$(BIN)/python benchmarks/requests.py
-	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/kubeconfig.py
+	$(BIN)/python -m benchmarks.cost
+	$(BIN)/python -m benchmarks.renewals
+	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.kubeconfig
 
 .PHONY: clean
 clean: ## Remove what make made

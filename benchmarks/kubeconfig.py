@@ -1,6 +1,6 @@
 """Load and resolve a 2 MB kubeconfig (1,000 contexts, inline CA data), beside the alternatives.
 
-    make bench      or      python benchmarks/kubeconfig.py [ROUNDS]
+    make bench      or      python -m benchmarks.kubeconfig [ROUNDS]
 
 One run, interleaved: each round times every contender once, in turning order, and gives each a ratio to
 kubeauth in that round. Python libraries are timed inside this process, imports already done; kubectl is

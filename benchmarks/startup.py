@@ -1,6 +1,6 @@
 """How long a fresh process takes until it has a client, beside one that has a plain httpx.Client.
 
-    make bench      or      python benchmarks/startup.py [ROUNDS]
+    make bench      or      python -m benchmarks.startup [ROUNDS]
 
 Each round starts every process once, in turning order; ratios are per round.
 """

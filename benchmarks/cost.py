@@ -1,6 +1,6 @@
 """What a request costs through kubeauth, beside the same request on plain httpx.
 
-    make bench      or      python benchmarks/requests.py [ROUNDS]
+    make bench      or      python -m benchmarks.cost [ROUNDS]
 
 Two measurements, each interleaved in one run. In memory: an inner transport that answers at once, so that
 what is left is what kubeauth adds, in microseconds, per 1,000 calls. On loopback: a kept-alive TLS
