@@ -148,7 +148,8 @@ class ExecSource:
     def is_over(self) -> bool:
         """Whether there was a credential, and it is over."""
         held = self._held
-        return held is not _NOTHING_HELD and not held.is_good(self._clock.monotonic(), self._clock.time())
+        is_good = held.is_good(self._clock.monotonic(), self._clock.time())
+        return held.credential is not NOTHING and not is_good
 
     def join(self, user: object) -> None:
         """`user` needs this source until it leaves, or is garbage."""
@@ -185,7 +186,7 @@ class ExecSource:
                     return self._flight, False
                 self._raise_if_backing_off_locked(now)
                 if refused is None or not is_refused:
-                    return self._start_locked("first" if held is _NOTHING_HELD else "expired"), True
+                    return self._start_locked("first" if held.credential is NOTHING else "expired"), True
                 if not self._may_run_again_locked(refused.origin, now):
                     return held.credential
                 return self._start_locked("unauthorized"), True

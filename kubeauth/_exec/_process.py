@@ -86,11 +86,11 @@ class Child:
         """Ends it and everything it started in its session; first gently, so that it can tidy up."""
         if self._owner != os.getpid():
             return  # a forked child's copy: the program is the parent's
-        self._signal(getattr(signal, "SIGTERM", None))
+        self._signal(signal.SIGTERM)
         end = time.monotonic() + _PATIENCE
         while not self.has_ended() and time.monotonic() < end:
             time.sleep(0.01)
-        self._signal(getattr(signal, "SIGKILL", None))
+        self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
 
     def has_ended(self) -> bool:
         """Whether the program itself has. It stays a zombie until `reap`, so that its group stays its own."""
@@ -106,11 +106,11 @@ class Child:
         with self._lock:
             return self.popen.wait()
 
-    def _signal(self, number: int | None) -> None:
+    def _signal(self, number: int) -> None:
         with self._lock, suppress(OSError):
             if self.popen.returncode is not None:
                 return
-            if number is None:  # Windows
+            if os.name != "posix":  # there, ending is all that can be said
                 self.popen.kill()
             elif self._interactive:
                 os.kill(self.popen.pid, number)  # its group is ours
