@@ -156,15 +156,18 @@ class ExecSource:
         with self._mu:
             self._users.add(user)
 
-    def leave(self, user: object) -> None:
-        """The last one to leave ends a run that is under way."""
+    def leave(self, user: object) -> bool:
+        """Whether the last one left while a run is under way: then `stop` it, which takes a moment."""
         with self._mu:
             self._users.discard(user)
-            flight = None if self._users else self._flight
-            if flight is not None:
-                flight.was_stopped = True
-        if flight is not None:
-            self._plugin.stop()
+            if self._users or self._flight is None:
+                return False
+            self._flight.was_stopped = True
+            return True
+
+    def stop(self) -> None:
+        """Ends the run that is under way."""
+        self._plugin.stop()
 
     def after_fork(self) -> None:
         """In a child: the lock may be held, and the plugin run, by threads that are not there."""
