@@ -242,7 +242,7 @@ class ExecSource:
         """Runs the plugin, and lands whatever comes of it."""
         started = self._clock.monotonic()
         try:
-            answer = self._plugin.ask()
+            answer = self._plugin.ask(lambda: not flight.was_stopped)
             credential = self._checked(answer)
         except KubeAuthError as error:
             self._land_failure(flight, error)

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -135,8 +135,11 @@ def run(
     interactive: bool,
     timeout: float | None,
     children: set[Child],
+    wanted: Callable[[], bool],
 ) -> Ended:
     """Runs `program` to its end. While it runs it is in `children`, for whoever wants to stop it.
+
+    Who wanted to just before could not: `wanted` is asked when it is there.
 
     OSError or ValueError if it cannot be started. Whatever else happens, it does not outlive this call.
     """
@@ -144,6 +147,8 @@ def run(
     _running.add(child)
     children.add(child)
     try:
+        if not wanted():
+            child.stop()
         with pump_for(child.popen, max_output=MAX_OUTPUT, kept=KEPT_STDERR) as pump:
             killed = _waited(child, pump, None if interactive else timeout)
             if killed:
