@@ -6,13 +6,13 @@ so that no traceback ever holds its output.
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import Any
 
 from kubeauth._documents import DocumentError, Json, read_json, read_yaml
 from kubeauth._exec._expiry import seconds_of
+from kubeauth._exec._go_json import in_order, written
 from kubeauth._exec._info import KIND, V1, V1BETA1
 from kubeauth._exec._values import ExecCluster
 from kubeauth._secret import Secret
@@ -27,8 +27,7 @@ def exec_info(api_version: str, cluster: ExecCluster | None, *, interactive: boo
     """The value of KUBERNETES_EXEC_INFO: one line of JSON, keys in client-go's order."""
     spec: dict[str, Json] = {"cluster": _cluster(cluster)} if cluster else {}
     spec["interactive"] = interactive
-    info = {"kind": KIND, "apiVersion": api_version, "spec": spec}
-    text = json.dumps(info, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = written({"kind": KIND, "apiVersion": api_version, "spec": spec})
     return text.translate(_ESCAPED) + "\n"
 
 
@@ -42,7 +41,7 @@ def _cluster(cluster: ExecCluster) -> dict[str, Json]:
     }
     said = {name: value for name, value in optional.items() if value}
     # client-go writes null where there is no extension (X7).
-    return {"server": cluster.server, **said, "config": cluster.config}
+    return {"server": cluster.server, **said, "config": in_order(cluster.config)}
 
 
 @dataclass(frozen=True, slots=True)
