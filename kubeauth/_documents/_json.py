@@ -27,7 +27,9 @@ def read_json(data: bytes) -> Any:
         raise DocumentError(TOO_MANY_VALUES)
     failure: DocumentError
     try:
-        value = json.loads(data, parse_int=_json_int, parse_float=_json_float, parse_constant=_no_constant)
+        # JSON is UTF-8: given bytes, the parser would take UTF-16 as well.
+        text = data.decode("utf-8", "surrogatepass")
+        value = json.loads(text, parse_int=_json_int, parse_float=_json_float, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         failure = DocumentError("not valid JSON", line=error.lineno, column=error.colno)
     except UnicodeDecodeError:

@@ -71,9 +71,11 @@ _NOT_ONE = (
 
 def read_output(data: bytes, api_version: str) -> PluginCredential | BadOutput:
     """The credential in a plugin's output."""
+    # As Go: in JSON, bytes that are no text are taken for U+FFFD.
+    text = data.decode("utf-8", "replace")
     try:
         # As client-go decides: what starts like JSON is JSON, with nothing behind it; all else is YAML.
-        document = read_json(data) if data.lstrip().startswith(b"{") else read_yaml(data)
+        document = read_json(text.encode()) if text.lstrip().startswith("{") else read_yaml(data)
     except DocumentError as error:
         return BadOutput(f"decoding stdout: {error}", _NOT_ONE)
     return _credential(document, api_version)
