@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 
 import kubeauth
-from kubeauth import ClientConfig, ExecOptions, Secret
+from kubeauth import ExecOptions, Secret
 from kubeauth.errors import ClientCertificateError, PluginFailed, PluginNotFound, PluginOutputError
+from kubeauth.plugin import parse_exec_info
 from kubeauth.testing import Answer, APIServer, Authority, FakeClock, PluginScript, Received
 from tests.conformance.plugins import (
     V1BETA1,
@@ -703,8 +704,6 @@ class TestElsewhere:
 
 
 class TestRotation:
-    STEPS = ("first", "token", "certificate", "no certificate", "certificate again")
-
     def test_a_new_certificate_is_a_new_connection_and_a_new_token_is_not_t87_c16(
         self, face: Face, cluster: Cluster, authority: Authority, tmp_path: Path, clock: FakeClock
     ) -> None:
@@ -812,12 +811,10 @@ def test_many_clients_made_at_once_t30_c1(cluster: Cluster, tmp_path: Path) -> N
 
 def test_a_config_is_anonymous_for_the_plugin_itself_i15(cluster: Cluster, tmp_path: Path) -> None:
     """What a plugin gets about its cluster holds nobody's credential, and no plugin: it would run itself."""
-    from kubeauth import plugin
-
     script = ShellPlugin(tmp_path, credential("good"))
     config = config_of(cluster.server, script, provideClusterInfo=True)
     with kubeauth.Client(config) as client:
         client.get("/version")
-    told: ClientConfig = plugin.ExecInfo.parse(script.infos[0]).client_config()
+    told = parse_exec_info(script.infos[0]).client_config()
     assert (told.server, told.ca_data) == (config.server, config.ca_data)
     assert (told.exec, told.token, told.impersonate, told.client_cert_data) == (None, None, None, None)
