@@ -134,7 +134,12 @@ def configured(
 
 
 def stanza_of(command: str | Path, *args: str, **fields: Any) -> dict[str, Any]:
-    return {"apiVersion": V1, "command": str(command), "args": list(args), "interactiveMode": "Never"} | fields
+    return {
+        "apiVersion": V1,
+        "command": str(command),
+        "args": list(args),
+        "interactiveMode": "Never",
+    } | fields
 
 
 def config_of(server: APIServer, script: PluginScript | ShellPlugin, **fields: Any) -> ClientConfig:
@@ -162,5 +167,7 @@ def counted() -> Iterator[Counted]:
 def _totals() -> dict[tuple[str, ...], int]:
     totals = COUNTS._read().totals
     return {
-        (counter.name, *labels): value for counter, series in totals.items() for labels, value in series.items()
+        (counter.name, *labels): value
+        for counter, series in totals.items()
+        for labels, value in series.items()
     }

@@ -199,7 +199,10 @@ class TestMatching:
         """Listed literally, it passes and is not found; else it cannot be resolved."""
         with pytest.raises(PluginNotFound):
             self.ask("missing", "missing")
-        with pytest.raises(PluginNotAllowed, match='plugin path "missing" cannot be resolved for credential plugin allowlist check'):
+        with pytest.raises(
+            PluginNotAllowed,
+            match='plugin path "missing" cannot be resolved for credential plugin allowlist check',
+        ):
             self.ask("missing", binaries / "missing")
         with pytest.raises(PluginNotAllowed, match="cannot be resolved"):
             self.ask(binaries / "missing", "missing")

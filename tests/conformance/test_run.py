@@ -81,7 +81,7 @@ class TestRefresh:
         ],
     )  # fmt: skip
     def test_what_is_no_credential_t3_t4_t19(
-        self, server: APIServer, tmp_path: Path, status: dict[str, str], why: str
+        self, server: APIServer, tmp_path: Path, status: dict[str, Any], why: str
     ) -> None:
         script = ShellPlugin(tmp_path, credential(version=V1BETA1, **status))
         with kubeauth.Client(config_of(server, script, apiVersion=V1BETA1)) as client:
@@ -137,8 +137,8 @@ class TestRefresh:
         assert (script.infos, seen.calls, seen.policy) == ([], [], [])
 
     def test_an_end_that_is_past_t16_x45(self, tmp_path: Path) -> None:
-        status = {"expirationTimestamp": "2006-01-02T15:04:05Z"}
-        script = ShellPlugin(tmp_path, credential("foo-bar", version=V1BETA1, **status))
+        output = credential("foo-bar", version=V1BETA1, expirationTimestamp="2006-01-02T15:04:05Z")
+        script = ShellPlugin(tmp_path, output)
         answer = plugin(beta(script.path)).ask()
         assert (token(answer), answer.expires) == ("foo-bar", 1136214245)
 
@@ -199,7 +199,10 @@ class TestWhatItIsTold:
     def test_one_line_in_gos_order_and_escapes_x4_x7_t97(self, tmp_path: Path) -> None:
         script = ShellPlugin(tmp_path)
         cluster = ExecCluster(
-            server="https://h/<&>", insecure_skip_tls_verify=True, proxy_url="http://p", disable_compression=True
+            server="https://h/<&>",
+            insecure_skip_tls_verify=True,
+            proxy_url="http://p",
+            disable_compression=True,
         )
         plugin(exec_config(script.path, provide_cluster_info=True), cluster=cluster).ask()
         # Where there is no extension, it is null and not left out.
@@ -443,7 +446,9 @@ class TestStreams:
 
 
 class TestOrder:
-    def test_first_the_terminal_then_the_policy_then_the_run_then_the_output_x23(self, tmp_path: Path) -> None:
+    def test_first_the_terminal_then_the_policy_then_the_run_then_the_output_x23(
+        self, tmp_path: Path
+    ) -> None:
         script, seen = ShellPlugin(tmp_path, "nonsense"), Seen()
         deny = PluginPolicy.deny_all()
         with pytest.raises(PluginNeedsTerminal):
@@ -492,7 +497,9 @@ class TestHowItEnds:
         assert ("install it" in str(caught.value)) == ("/" not in command)
         assert ("https://kubernetes.io" in str(caught.value)) == ("/" not in command)
         if "/" in command:
-            assert str(caught.value).startswith(f"getting credentials: exec: {os.path.normpath(command)}: no such file")
+            assert str(caught.value).startswith(
+                f"getting credentials: exec: {os.path.normpath(command)}: no such file"
+            )
             assert isinstance(caught.value.__cause__, FileNotFoundError)
 
     def test_what_cannot_be_started_t57_x26_m1(self, tmp_path: Path) -> None:

@@ -83,7 +83,9 @@ def test_clusters_share_what_is_not_told_about_them_c3(
     ):
         for told, runs in ((False, 1), (True, 3)):
             for server in (one, two):
-                with kubeauth.Client(config_of(server, script, provideClusterInfo=told), clock=clock) as client:
+                with kubeauth.Client(
+                    config_of(server, script, provideClusterInfo=told), clock=clock
+                ) as client:
                     assert client.get("/version").status_code == 200
             assert len(script.infos) == runs
 
@@ -118,7 +120,9 @@ def test_of_all_cases_t65_c1_i1(clock: FakeClock, server: APIServer, tmp_path: P
     assert len(set(built[0])) == len(cases)
 
 
-def test_kept_for_the_next_client_and_not_for_ever_c1(tmp_path: Path, clock: FakeClock, server: APIServer) -> None:
+def test_kept_for_the_next_client_and_not_for_ever_c1(
+    tmp_path: Path, clock: FakeClock, server: APIServer
+) -> None:
     """client-go keeps all for ever. Here: until it is over, or 64 newer ones came; and while it is in use."""
     script = ShellPlugin(tmp_path, credential("alices-token", expires=clock.time() + 600))
     given = config_of(server, script)

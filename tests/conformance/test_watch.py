@@ -71,7 +71,12 @@ def test_credentials_that_come_and_go_t64(
         script.says(credential(token, expires=clock.time() + 2))
 
     with face.client(config_of(server, script), clock=clock) as client:
-        for token, expected in (("invalid", False), ("alices-token", True), ("invalid", False), ("alices-token", True)):
+        for token, expected in (
+            ("invalid", False),
+            ("alices-token", True),
+            ("invalid", False),
+            ("alices-token", True),
+        ):
             rotate(token)
             assert synced(client) is expected
             if not expected:

@@ -13,6 +13,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -366,13 +367,15 @@ class TestOneRun:
             directory.mkdir()
         first, second = ShellPlugin(slow), ShellPlugin(quick, credential("good"))
         first.path.write_text(
-            f'#!/bin/sh\nwhile [ ! -s "{quick}/plugin.infos" ]; do sleep 0.01; done\nprintf \'{credential("good")}\'\n'
+            f"#!/bin/sh\nwhile [ ! -s \"{quick}/plugin.infos\" ]; do sleep 0.01; done\nprintf '{credential('good')}'\n"
         )
         with (
             kubeauth.Client(config_of(cluster.server, first)) as one,
             kubeauth.Client(config_of(cluster.server, second)) as two,
         ):
-            answers = together([lambda: one.get("/version").status_code, lambda: two.get("/version").status_code])
+            answers = together(
+                [lambda: one.get("/version").status_code, lambda: two.get("/version").status_code]
+            )
         assert answers == [200, 200]
 
     def test_a_failure_is_everybodys_too_and_then_it_is_left_alone_c7(
@@ -498,7 +501,9 @@ class TestUnauthorized:
         with face.client(config_of(cluster.server, script)) as client:
             # The first run gives what is refused, the second what is welcome.
             script.path.write_text(
-                script.path.read_text().replace("exit", f"printf '%s' '{credential('good')}' >\"{script._output}\"\nexit")
+                script.path.read_text().replace(
+                    "exit", f"printf '%s' '{credential('good')}' >\"{script._output}\"\nexit"
+                )
             )
             assert client.request("POST", "/version", content=b"a body").status_code == 200
         assert [request.body for request in cluster.server.requests] == [b"a body"] * 2
@@ -506,7 +511,9 @@ class TestUnauthorized:
 
     def test_a_second_401_is_the_callers_c10(self, face: Face, cluster: Cluster, tmp_path: Path) -> None:
         script = PluginScript(tmp_path)
-        script.path.write_text(script.path.read_text().replace('dict(answer["status"])', '{"token": str(time.time())}'))
+        script.path.write_text(
+            script.path.read_text().replace('dict(answer["status"])', '{"token": str(time.time())}')
+        )
         with face.client(config_of(cluster.server, script)) as client:
             assert client.get("/version").status_code == 401
         assert len({header for header, _ in cluster.seen()}) == len(script.runs) == 2
@@ -628,9 +635,7 @@ class TestTheCallersOwn:
             response = client.get("/version")
             assert "authorization" not in response.request.headers
 
-    def test_a_transport_below_sees_the_header_i4(
-        self, face: Face, cluster: Cluster, tmp_path: Path
-    ) -> None:
+    def test_a_transport_below_sees_the_header_i4(self, face: Face, cluster: Cluster, tmp_path: Path) -> None:
         script = ShellPlugin(tmp_path, credential("good"))
         below: list[str] = []
 
@@ -646,7 +651,9 @@ class TestTheCallersOwn:
         self, face: Face, cluster: Cluster, tmp_path: Path
     ) -> None:
         with face.client(configured(cluster.server, stanza_of("missing-plugin"))) as client:
-            with pytest.raises(PluginNotFound, match=r"\Agetting credentials: exec: executable missing-plugin not found"):
+            with pytest.raises(
+                PluginNotFound, match=r"\Agetting credentials: exec: executable missing-plugin not found"
+            ):
                 client.get("/version")
         assert cluster.seen() == []
 
@@ -678,7 +685,13 @@ class TestTheCallersOwn:
 class TestElsewhere:
     @pytest.mark.parametrize("kind", ["token", "certificate"])
     def test_a_redirect_takes_nothing_along_t95_i11_i12(
-        self, face: Face, cluster: Cluster, public: Authority, pairs: dict[str, Any], tmp_path: Path, kind: str
+        self,
+        face: Face,
+        cluster: Cluster,
+        public: Authority,
+        pairs: dict[str, Any],
+        tmp_path: Path,
+        kind: str,
     ) -> None:
         """client-go would sign every hop, whoever it leads to."""
         said = credential("good") if kind == "token" else credential(None, pairs["good"])
@@ -690,7 +703,9 @@ class TestElsewhere:
                 assert client.get("/from").status_code == 401
                 # Nor for an address that names another host, and its 401 is no reason to ask the plugin.
                 assert client.get(f"{other.url}/there").status_code == 401
-            assert [(each.header("authorization"), each.certificate) for each in other.requests] == [(None, None)] * 2
+            assert [(each.header("authorization"), each.certificate) for each in other.requests] == [
+                (None, None)
+            ] * 2
         assert len(script.infos) == 1
 
     def test_a_redirect_within_the_cluster_is_signed_i11(
@@ -711,7 +726,14 @@ class TestRotation:
         script = ShellPlugin(tmp_path)
         cluster.tokens = {"t1", "t2"}
         with face.client(config_of(cluster.server, script), clock=clock) as client:
-            for token, pair in (("t1", None), ("t2", None), ("t2", one), ("t1", one), ("t1", two), ("t1", None)):
+            for token, pair in (
+                ("t1", None),
+                ("t2", None),
+                ("t2", one),
+                ("t1", one),
+                ("t1", two),
+                ("t1", None),
+            ):
                 script.says(credential(token, pair, expires=clock.time() + 60))
                 assert client.get("/version").status_code == 200
                 clock.advance(1000)
@@ -803,7 +825,7 @@ def test_many_clients_made_at_once_t30_c1(cluster: Cluster, tmp_path: Path) -> N
             status: int = client.get("/version").status_code
         return status
 
-    answers = together([lambda face=face: use(face) for face in FACES * 2])
+    answers = together([partial(use, face) for face in FACES * 2])
     assert answers == [200] * 12
     assert len(script.runs) == 1
     assert {header for header, _ in cluster.seen()} == {"Bearer good"}

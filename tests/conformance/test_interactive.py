@@ -1,0 +1,229 @@
+"""Who may ask a person (X17, X19-X22): the whole table, and for real, on a terminal where somebody types."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeauth import ExecOptions
+from kubeauth._credentials._exec_source import ExecSource
+from kubeauth._exec._interactive import interactive
+from kubeauth._exec._plugin import Plugin
+from kubeauth.testing import APIServer, FakeClock
+from tests.conformance.plugins import V1, V1BETA1, Seen, ShellPlugin, credential, exec_config, stanza_of
+from tests.residue import wait_until
+
+NO_TERMINAL = "standard input is not a terminal"
+TAKEN = "standard input is unavailable"
+
+
+@pytest.mark.parametrize(
+    ("mode", "tty", "unavailable", "expected"),
+    [
+        ("Never", False, False, False), ("Never", False, True, False),
+        ("Never", True, False, False), ("Never", True, True, False),
+        ("IfAvailable", False, False, False), ("IfAvailable", False, True, False),
+        ("IfAvailable", True, True, False), ("IfAvailable", True, False, True),
+        ("Always", False, False, NO_TERMINAL), ("Always", False, True, NO_TERMINAL),
+        ("Always", True, True, TAKEN), ("Always", True, False, True),
+        ("", False, False, 'unknown interactiveMode: ""'), ("", True, True, 'unknown interactiveMode: ""'),
+        ("never", True, False, 'unknown interactiveMode: "never"'),
+    ],
+)  # fmt: skip
+def test_the_table_x19_x20(mode: str, tty: bool, unavailable: bool, expected: bool | str) -> None:
+    for message in ("", "why"):
+        options = ExecOptions(stdin_unavailable=unavailable, stdin_unavailable_message=message)
+        why = f"{TAKEN}: {message}" if message and expected == TAKEN else expected
+        assert interactive(mode, options, is_terminal=tty) == why
+
+
+# A plugin that asks a person, and uses the answer.
+ASKS = r"""#!/bin/sh
+printf '%s' "$KUBERNETES_EXEC_INFO" >"$0.info"
+printf 'Password: ' >&2
+read -r line || line=nobody
+[ -t 0 ] && terminal=yes || terminal=no
+printf '{"apiVersion":"VERSION","kind":"ExecCredential","status":{"token":"%s-%s"}}' "$line" "$terminal"
+"""
+
+# A program of somebody's, in the foreground of the terminal that its stdin is.
+PROGRAM = """
+import fcntl, json, os, sys, termios
+import kubeauth
+if os.isatty(0):
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+config = kubeauth.load_config(sys.argv[1], exec_options=kubeauth.ExecOptions(**json.loads(sys.argv[2])))
+try:
+    with kubeauth.Client(config) as client:
+        print(client.get("/version").status_code)
+except kubeauth.errors.KubeAuthError as error:
+    print(error)
+"""
+
+
+class Person:
+    """At the other end of a terminal: reads what is on it, and types."""
+
+    def __init__(self, master: int) -> None:
+        self._master = master
+        self.screen = ""
+
+    def wait_for(self, words: str) -> None:
+        while words not in self.screen:
+            self.screen += os.read(self._master, 1024).decode()
+
+    def types(self, line: str) -> None:
+        os.write(self._master, f"{line}\n".encode())
+
+
+class Session:
+    def __init__(self, directory: Path, server: APIServer, mode: str, version: str = V1) -> None:
+        self.plugin = directory / "asks"
+        self.plugin.write_text(ASKS.replace("VERSION", version))
+        self.plugin.chmod(0o700)
+        stanza = stanza_of(self.plugin, interactiveMode=mode, apiVersion=version)
+        if mode == "":
+            del stanza["interactiveMode"]
+        self.kubeconfig = directory / "config"
+        self.kubeconfig.write_text(json.dumps(server.kubeconfig({"exec": stanza})))
+
+    def start(self, stdin: int, stderr: int, **options: Any) -> subprocess.Popen[str]:
+        root = Path(__file__).parent.parent.parent
+        return subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(self.kubeconfig), json.dumps(options)],
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            cwd=root,
+            start_new_session=True,
+        )
+
+    @property
+    def is_interactive(self) -> bool | None:
+        """As the plugin was told; None if it was not run."""
+        info = Path(f"{self.plugin}.info")
+        if not info.exists():
+            return None
+        found: bool = json.loads(info.read_text())["spec"]["interactive"]
+        return found
+
+
+@contextmanager
+def terminal() -> Iterator[tuple[int, Person]]:
+    master, slave = os.openpty()
+    try:
+        yield slave, Person(master)
+    finally:
+        os.close(slave)
+        os.close(master)
+
+
+@pytest.fixture
+def anybody(authority: Any) -> Iterator[APIServer]:
+    with APIServer(authority=authority) as server:
+        yield server
+
+
+@pytest.mark.parametrize(("mode", "version"), [("IfAvailable", V1), ("Always", V1), ("", V1BETA1)])
+def test_somebody_types_x17_x19_t10_t15(anybody: APIServer, tmp_path: Path, mode: str, version: str) -> None:
+    session = Session(tmp_path, anybody, mode, version)
+    with terminal() as (slave, person):
+        program = session.start(slave, slave)
+        person.wait_for("Password: ")
+        person.types("open sesame")
+        out, _ = program.communicate(timeout=15)
+    assert out == "200\n"
+    # It read the line from the terminal, in whose foreground it is: a group of its own would be stopped.
+    assert anybody.requests[0].header("authorization") == "Bearer open sesame-yes"
+    assert session.is_interactive is True
+
+
+def test_somebody_interrupts_x17(anybody: APIServer, tmp_path: Path) -> None:
+    """Ctrl-C reaches the plugin and whoever waits for it."""
+    session = Session(tmp_path, anybody, "IfAvailable")
+    with terminal() as (slave, person):
+        program = session.start(slave, slave)
+        person.wait_for("Password: ")
+        person.types("\x03")
+        program.communicate(timeout=15)
+    assert program.returncode != 0
+    assert anybody.requests == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "options", "expected"),
+    [
+        ("Never", {}, "200\n"),
+        ("IfAvailable", {"stdin_unavailable": True}, "200\n"),
+        ("Always", {"stdin_unavailable": True, "stdin_unavailable_message": "used by somebody"}, f"{TAKEN}: used by somebody"),
+    ],
+)  # fmt: skip
+def test_a_terminal_that_is_not_for_the_plugin_x19_x17_t11_t13_t14(
+    anybody: APIServer, tmp_path: Path, mode: str, options: dict[str, Any], expected: str
+) -> None:
+    session = Session(tmp_path, anybody, mode)
+    with terminal() as (slave, person):
+        person.types("typed before")
+        out, _ = session.start(slave, slave, **options).communicate(timeout=15)
+    assert expected in out
+    if expected == "200\n":
+        # It found nothing on its stdin, and there was no terminal.
+        assert anybody.requests[0].header("authorization") == "Bearer nobody-no"
+        assert session.is_interactive is False
+    else:
+        assert out.startswith("getting credentials: exec plugin cannot support interactive mode: ")
+        assert session.is_interactive is None
+
+
+@pytest.mark.parametrize(("mode", "runs"), [("IfAvailable", True), ("Always", False)])
+def test_stdin_is_something_else_x17_x19_t8_t12(
+    anybody: APIServer, tmp_path: Path, mode: str, runs: bool
+) -> None:
+    """Its stderr is a terminal; only stdin counts. And what is on stdin is not for the plugin."""
+    session = Session(tmp_path, anybody, mode)
+    with terminal() as (slave, _), (tmp_path / "manifest").open("w+") as manifest:
+        manifest.write("kind: Pod\n")
+        manifest.seek(0)
+        out, _ = session.start(manifest.fileno(), slave).communicate(timeout=15)
+    if runs:
+        assert out == "200\n"
+        assert anybody.requests[0].header("authorization") == "Bearer nobody-no"
+        assert session.is_interactive is False
+    else:
+        assert f"cannot support interactive mode: {NO_TERMINAL}. " in out
+        assert session.is_interactive is None
+
+
+@pytest.mark.parametrize("tty", [False, True])
+def test_nobody_is_asked_in_the_background_x19_x43(tmp_path: Path, clock: FakeClock, tty: bool) -> None:
+    """With a terminal it is not renewed ahead of its end, but when somebody needs it, and in their thread."""
+    script = ShellPlugin(tmp_path, credential("one", expires=clock.time() + 1000))
+    asked = Plugin(exec_config(script.path), None, Seen(), is_terminal=lambda: tty)
+    seen = Seen()
+    source = ExecSource(asked, clock, seen)
+    first = source.get()
+    script.says(credential("two", expires=clock.time() + 3000))
+    clock.advance(950)
+    before = threading.active_count()
+    assert source.fresh(clock.monotonic()) is None
+    assert source.get() is first
+    if tty:
+        assert threading.active_count() == before
+        assert (len(script.infos), source.get()) == (1, first)
+        clock.advance(51)
+        assert source.get().authorization == "Bearer two"
+        assert seen.renewals == [("first", True), ("expired", True)]
+    else:
+        wait_until(lambda: source.latest is not first)
+        assert seen.renewals == [("first", True), ("ahead", True)]
+    assert len(script.infos) == 2
