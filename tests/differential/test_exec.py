@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 import kubeauth
+from kubeauth._exec._codec import PluginCredential, read_output
 from kubeauth.errors import KubeAuthError
 from kubeauth.testing import APIServer, Authority
 from tests.conformance.plugins import V1, V1BETA1, credential, stanza_of
@@ -274,6 +275,25 @@ def test_output_is_taken_or_refused_as_by_kubectl_x30_x31_x32_x33_x34_x35_x36_x3
     else:
         assert "getting credentials: " in said
         assert sent == []
+
+
+@pytest.mark.parametrize(
+    ("output", "is_taken_there"),
+    [
+        *((status(token="t", expirationTimestamp=date), True) for date in
+          ("2030-01-02T15:04:05,5Z", "2030-01-02T5:04:05Z", "2030-01-02T15:04:05+24:00", "0000-01-01T00:00:00Z")),
+        (json.dumps({"apiVersion": V1, "spec": "x", "status": {"token": "t"}}), False),
+        (json.dumps({"apiVersion": V1, "spec": {"interactive": "x"}, "status": {"token": "t"}}), False),
+    ],
+)  # fmt: skip
+def test_where_we_are_stricter_or_not_x35_x39(pair: Pair, output: str, is_taken_there: bool) -> None:
+    """These differences are known; if kubectl changes its mind, they are none."""
+    pair.says(output)
+    path = pair.directory / "config"
+    path.write_text(json.dumps(pair.server.kubeconfig({"exec": stanza_of(pair.plugin)})))
+    pair.kubectl_gets(path)
+    assert bool(pair.server.requests) is is_taken_there
+    assert isinstance(read_output(output.encode(), V1), PluginCredential) is not is_taken_there
 
 
 def test_a_password_in_the_address_i1_i5_c20(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
