@@ -18,6 +18,7 @@ from kubeauth import ExecOptions
 from kubeauth._credentials._exec_source import ExecSource
 from kubeauth._exec._interactive import interactive
 from kubeauth._exec._plugin import Plugin
+from kubeauth.errors import PluginTimeout
 from kubeauth.testing import APIServer, FakeClock
 from tests.conformance.plugins import V1, V1BETA1, Seen, ShellPlugin, credential, exec_config, stanza_of
 from tests.residue import wait_until
@@ -51,7 +52,8 @@ ASKS = r"""#!/bin/sh
 printf '%s' "$KUBERNETES_EXEC_INFO" >"$0.info"
 printf 'Password: ' >&2
 read -r line || line=nobody
-[ -t 0 ] && terminal=yes || terminal=no
+terminal=no
+[ -t 0 ] && (: </dev/tty) 2>/dev/null && terminal=yes
 printf '{"apiVersion":"VERSION","kind":"ExecCredential","status":{"token":"%s-%s"}}' "$line" "$terminal"
 """
 
@@ -143,7 +145,7 @@ def test_somebody_types_x17_x19_t10_t15(anybody: APIServer, tmp_path: Path, mode
         person.types("open sesame")
         out, _ = program.communicate(timeout=15)
     assert out == "200\n"
-    # It read the line from the terminal, in whose foreground it is: a group of its own would be stopped.
+    # It read the line from our own terminal: a group of its own would be stopped, a session have none.
     assert anybody.requests[0].header("authorization") == "Bearer open sesame-yes"
     assert session.is_interactive is True
 
@@ -202,6 +204,16 @@ def test_stdin_is_something_else_x17_x19_t8_t12(
     else:
         assert f"cannot support interactive mode: {NO_TERMINAL}. " in out
         assert session.is_interactive is None
+
+
+def test_a_person_may_take_their_time_x18(tmp_path: Path) -> None:
+    script = ShellPlugin(tmp_path)
+    script.path.write_text(f"#!/bin/sh\nsleep 0.3\nprintf '{credential('slow')}'\n")
+    config = exec_config(script.path, options=ExecOptions(timeout=0.05))
+    answer = Plugin(config, None, Seen(), is_terminal=lambda: True).ask()
+    assert answer.token is not None
+    with pytest.raises(PluginTimeout):
+        Plugin(config, None, Seen(), is_terminal=lambda: False).ask()
 
 
 @pytest.mark.parametrize("tty", [False, True])

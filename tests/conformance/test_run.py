@@ -521,6 +521,14 @@ class TestHowItEnds:
             assert "install it" not in str(error)
             assert (seen.calls, seen.policy) == ([("plugin_not_found_error", 1)], [True])
 
+    def test_more_than_the_system_passes_on_x26_x6(self, tmp_path: Path) -> None:
+        """A CA bundle of a megabyte does not fit an environment."""
+        script, seen = ShellPlugin(tmp_path), Seen()
+        cluster = ExecCluster(server="s", certificate_authority_data=b"x" * 2**20)
+        with pytest.raises(PluginNotStarted, match="Cut certificate-authority down"):
+            plugin(exec_config(script.path, provide_cluster_info=True), seen, cluster=cluster).ask()
+        assert seen.calls == [("plugin_not_found_error", 1)]
+
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
     def test_a_signal_is_minus_one_t82_x25_m1(self, tmp_path: Path, number: signal.Signals) -> None:
         script, seen = ShellPlugin(tmp_path), Seen()
