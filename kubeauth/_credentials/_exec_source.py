@@ -122,9 +122,15 @@ class ExecSource:
             # Of all tasks of a loop one occupies a thread; the others find that it has landed.
             async with gate_of(self):
                 if not flight.has_landed:
-                    await flight.await_landing()
+                    await self._await_landing(flight)
             if (credential := flight.taken()) is not None:
                 return credential
+
+    async def _await_landing(self, flight: Flight) -> None:
+        try:
+            await flight.await_landing()
+        except RuntimeError:
+            raise self._no_thread() from None
 
     def accepted(self, origin: Hashable) -> None:
         """A request that was repeated with another credential was welcome: the next 401 is worth a run."""
@@ -232,11 +238,13 @@ class ExecSource:
         try:
             thread.start()
         except RuntimeError:
-            error = PluginError(
-                f"{ASKED}no thread can be started for {self._plugin.command}: this process has too many",
-                command=self._plugin.command,
-            )
-            self._land_failure(flight, error)
+            self._land_failure(flight, self._no_thread())
+
+    def _no_thread(self) -> PluginError:
+        command = self._plugin.command
+        return PluginError(
+            f"{ASKED}no thread can be started for {command}: this process has too many", command=command
+        )
 
     def _fly(self, flight: Flight) -> None:
         """Runs the plugin, and lands whatever comes of it."""
