@@ -72,13 +72,13 @@ class Plugin:
             self._config.interactive_mode, self._config.options, is_terminal=self._is_terminal()
         ) is True  # fmt: skip
 
-    def ask(self, wanted: Callable[[], bool] = lambda: True) -> PluginCredential:
+    def ask(self, is_wanted: Callable[[], bool] = lambda: True) -> PluginCredential:
         """Runs it. Blocks, for as long as it takes or its time limit. KubeAuthError if it gives nothing.
 
-        A credential that is over already is returned like any other. `wanted` is asked once more when it has
-        been started: `stop` may have come before there was anything to stop.
+        A credential that is over already is returned like any other. Ends, and with an error, if at any
+        time it is not wanted any more.
         """
-        answer = self._answer(wanted)
+        answer = self._answer(is_wanted)
         if isinstance(answer, PluginCredential):
             return answer
         # Raised here, where nothing of the output was ever held.
@@ -93,7 +93,7 @@ class Plugin:
         """In a child: what runs is the parent's."""
         self._children = set()
 
-    def _answer(self, wanted: Callable[[], bool]) -> PluginCredential | _Failure:
+    def _answer(self, is_wanted: Callable[[], bool]) -> PluginCredential | _Failure:
         config = self._config
         interacts = interactive(config.interactive_mode, config.options, is_terminal=self._is_terminal())
         if isinstance(interacts, str):
@@ -105,7 +105,7 @@ class Plugin:
         if refusal is not None:
             return self._not_allowed(refusal)
         started = time.monotonic()
-        ended = self._run(found, interacts, wanted)
+        ended = self._run(found, interacts, is_wanted)
         status, code = (ended.status, 1) if isinstance(ended, _Failure) else _counted(ended)
         self._observer.plugin_ran(status=status, code=code, seconds=time.monotonic() - started)
         if isinstance(ended, _Failure):
@@ -117,7 +117,7 @@ class Plugin:
             return _Failure(self._bad_output(credential.reason, credential.advice))
         return credential
 
-    def _run(self, found: str | NotFound, interacts: bool, wanted: Callable[[], bool]) -> Ended | _Failure:
+    def _run(self, found: str | NotFound, interacts: bool, is_wanted: Callable[[], bool]) -> Ended | _Failure:
         if isinstance(found, NotFound) and not has_separator(self.command):
             return self._not_found(found.reason)
         # What the policy was asked about is what is run, whatever PATH says by now.
@@ -144,7 +144,7 @@ class Plugin:
                 interactive=interacts,
                 timeout=self._config.options.timeout,
                 children=self._children,
-                wanted=wanted,
+                is_wanted=is_wanted,
             )
         except OSError as error:
             return self._not_started(error, path, len(info))

@@ -53,29 +53,41 @@ class Ended:
 
 
 class Child:
-    """A program while it runs. May be killed from any thread."""
+    """A program that is about to run, or runs. May be killed from any thread, at any time."""
 
-    def __init__(self, program: Program[str] | Program[bytes], *, interactive: bool) -> None:
-        """OSError, or ValueError for a NUL byte, if it cannot be started."""
+    def __init__(
+        self, program: Program[str] | Program[bytes], *, interactive: bool, is_wanted: Callable[[], bool]
+    ) -> None:
+        self._program = program
         self._interactive = interactive
-        # Guards reaping: nothing is sent to a process, or a group, that may be somebody else's by now.
+        self._is_wanted = is_wanted
+        # Guards starting and reaping: nothing is sent to a process, or a group, that may be somebody else's
+        # by now, and who wants to end it while it starts waits until that can be done.
         self._lock = threading.Lock()
         self._stopped = False
         self._owner = os.getpid()
-        self.popen: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603 -- this is what we are for
-            program.arguments,
-            executable=program.path,
-            env=program.environment,
-            stdin=None if interactive else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=None if interactive else subprocess.PIPE,
-            start_new_session=not interactive,
-        )
+        self._popen: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> subprocess.Popen[bytes] | None:
+        """None if it is to be ended already. OSError, or ValueError for a NUL byte, if it cannot be."""
+        program, interactive = self._program, self._interactive
+        with self._lock:
+            if not self.is_stopped:
+                self._popen = subprocess.Popen(  # noqa: S603 -- this is what we are for
+                    program.arguments,
+                    executable=program.path,
+                    env=program.environment,
+                    stdin=None if interactive else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=None if interactive else subprocess.PIPE,
+                    start_new_session=not interactive,
+                )
+            return self._popen
 
     @property
     def is_stopped(self) -> bool:
         """Whether somebody wants it to end."""
-        return self._stopped
+        return self._stopped or _no_more.is_set() or not self._is_wanted()
 
     def stop(self) -> None:
         """Ends it, from another thread: whoever waits for it is told."""
@@ -86,42 +98,51 @@ class Child:
         """Ends it and everything it started in its session; first gently, so that it can tidy up."""
         if self._owner != os.getpid():
             return  # a forked child's copy: the program is the parent's
-        self._signal(signal.SIGTERM)
+        self._signal(getattr(signal, "SIGTERM", None))
         end = time.monotonic() + _PATIENCE
-        while not self.has_ended() and time.monotonic() < end:
-            time.sleep(0.01)
-        self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+        try:
+            while not self.has_ended() and time.monotonic() < end:
+                time.sleep(0.01)
+        finally:  # also after a second Ctrl-C
+            self._signal(getattr(signal, "SIGKILL", None))
 
     def has_ended(self) -> bool:
         """Whether the program itself has. It stays a zombie until `reap`, so that its group stays its own."""
         with self._lock:
-            if self.popen.returncode is not None or not hasattr(os, "waitid"):
-                return self.popen.poll() is not None
+            popen = self._popen
+            if popen is None:
+                return True
+            if popen.returncode is not None or not hasattr(os, "waitid"):
+                return popen.poll() is not None
             with suppress(ChildProcessError):
-                return os.waitid(os.P_PID, self.popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+                return os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
             return True
 
     def reap(self) -> int:
-        """Its exit code. To be called when it has ended, or was killed."""
+        """Its exit code. To be called when it has ended, or was killed; -1 if it was never started."""
         with self._lock:
-            return self.popen.wait()
+            return -1 if self._popen is None else self._popen.wait()
 
-    def _signal(self, number: int) -> None:
+    def _signal(self, number: int | None) -> None:
         with self._lock, suppress(OSError):
-            if self.popen.returncode is not None:
+            popen = self._popen
+            if popen is None or popen.returncode is not None:
                 return
-            if os.name != "posix":  # there, ending is all that can be said
-                self.popen.kill()
+            if number is None:  # Windows
+                popen.kill()
             elif self._interactive:
-                os.kill(self.popen.pid, number)  # its group is ours
+                os.kill(popen.pid, number)  # its group is ours
             else:
-                os.killpg(self.popen.pid, number)
+                os.killpg(popen.pid, number)
 
 
 _running: set[Child] = set()
+# Set when the interpreter exits: threads that still run start nothing any more.
+_no_more = threading.Event()
 
 
 def _stop_all() -> None:
+    _no_more.set()
     for child in list(_running):
         child.stop()
 
@@ -135,29 +156,32 @@ def run(
     interactive: bool,
     timeout: float | None,
     children: set[Child],
-    wanted: Callable[[], bool],
+    is_wanted: Callable[[], bool],
 ) -> Ended:
     """Runs `program` to its end. While it runs it is in `children`, for whoever wants to stop it.
 
-    Who wanted to just before could not: `wanted` is asked when it is there.
-
-    OSError or ValueError if it cannot be started. Whatever else happens, it does not outlive this call.
+    It is stopped too, or not even started, when it is not wanted any more. OSError or ValueError if it
+    cannot be started. Whatever else happens, it does not outlive this call.
     """
-    child = Child(program, interactive=interactive)
-    _running.add(child)
-    children.add(child)
+    child = Child(program, interactive=interactive, is_wanted=is_wanted)
     try:
-        if not wanted():
-            child.stop()
-        with pump_for(child.popen, max_output=MAX_OUTPUT, kept=KEPT_STDERR) as pump:
+        # Before it is started: who looks for it in between must find it.
+        _running.add(child)
+        children.add(child)
+        popen = child.start()
+        if popen is None:
+            return Ended(-1, b"", b"", "stopped")
+        with pump_for(popen, max_output=MAX_OUTPUT, kept=KEPT_STDERR) as pump:
             killed = _waited(child, pump, None if interactive else timeout)
             if killed:
                 child.kill()
             code = child.reap()
             return Ended(-1 if killed else max(code, -1), pump.output(), pump.stderr_tail(), killed)
     except BaseException:  # Ctrl-C, above all
-        child.kill()
-        child.reap()
+        try:
+            child.kill()
+        finally:
+            child.reap()
         raise
     finally:
         _running.discard(child)
