@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import select
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +16,12 @@ from typing import IO, Protocol, Self
 
 _OUR_STDERR = 2
 _CHUNK = 65536
+
+
+def has_stderr() -> bool:
+    """Whether this program has one. If not, its number is that of whatever is opened next."""
+    ours = sys.__stderr__
+    return ours is not None and not ours.closed
 
 
 class Pump(Protocol):
@@ -78,8 +85,8 @@ class PollPump(_Heard):
         self._poll = select.poll()
         self._open = {stream.fileno() for stream in (popen.stdout, popen.stderr) if stream is not None}
         self._stdout_fd = popen.stdout.fileno() if popen.stdout is not None else -1
-        # If ours is closed, the number may be that of a pipe.
-        self._passes_on = _OUR_STDERR not in self._open
+        # If ours was closed later, the number may be that of a pipe.
+        self._passes_on = has_stderr() and _OUR_STDERR not in self._open
         for descriptor in self._open:
             self._poll.register(descriptor, select.POLLIN)
         # What has not reached our own stderr yet, and where it came from. While there is some, no more is
@@ -145,8 +152,9 @@ class ThreadPump(_Heard):
 
     def _pass_on(self, data: bytes) -> None:
         self._took_stderr(data)
-        with suppress(OSError):
-            os.write(_OUR_STDERR, data)
+        if has_stderr():
+            with suppress(OSError):
+                os.write(_OUR_STDERR, data)
 
     def hear(self, seconds: float) -> bool:
         for thread in self._threads:
