@@ -86,7 +86,10 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
     async def _obtained(self, request: Request) -> Credential:
         if self._plugin is not None and self._signer.is_signed(request.headers):
             return self._source.latest
-        return await self._source.aget()
+        closings = self._closings
+        credential = await self._source.aget()
+        self._check_open_since(closings)
+        return credential
 
     async def _sent(self, request: Request, credential: Credential, now: float) -> Response:
         """Signed with `credential`, on connections that show its certificate."""
@@ -138,10 +141,12 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
         """Asks for another credential, and the server once more; else the caller has its 401, unread."""
         if self._signer.is_signed(request.headers):
             return response
+        closings = self._closings
         try:
             newer = await plugin.aget(Refusal(refused, self._signer.origin))
             if not self._worth_a_replay(request, refused, newer):
                 return response
+            self._check_open_since(closings)
             await self._used_up(response)
         except KubeAuthError as error:
             logger.warning("the server refused the credential, and there is no other: %s", error)
@@ -207,9 +212,9 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
             raise clearer from error
 
     async def _close(self) -> None:
-        if self._plugin is not None and self._plugin.leave(self):
-            with shielded():
-                await run(self._plugin.stop)
+        self._closings += 1
+        if self._plugin is not None:
+            self._plugin.leave(self)
         inners = [*self._ledger.everything(), *self._elsewhere.values()]
         self._elsewhere.clear()
         await self._close_all(inners)

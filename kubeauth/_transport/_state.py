@@ -74,6 +74,7 @@ class TransportState(ABC, Generic[Inner]):
         self._ledger = Ledger(self._built(self._source.latest, self._trust.latest), drain_timeout)
         self._elsewhere: dict[Secret[str] | None, Inner] = {}
         self._gate = self._new_gate()
+        self._closings = 0
         if self._plugin is not None:
             self._plugin.join(self)
         call_after_fork(self)
@@ -101,6 +102,11 @@ class TransportState(ABC, Generic[Inner]):
                 "this client has both KubeAuth and KubeTransport. KubeTransport does all that KubeAuth does: "
                 "remove auth=KubeAuth(...)."
             )
+
+    def _check_open_since(self, closings: int) -> None:
+        """RuntimeError if it was closed while a plugin ran: nobody would close the connections of who is late."""
+        if closings != self._closings:
+            raise RuntimeError("the client was closed while this request was on its way")
 
     def _built(self, credential: Credential, trust: Trust) -> Pool[Inner]:
         """New connections for these two, none of them open yet. Reads no file; takes a millisecond."""

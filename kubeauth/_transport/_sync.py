@@ -86,7 +86,10 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
     def _obtained(self, request: Request) -> Credential:
         if self._plugin is not None and self._signer.is_signed(request.headers):
             return self._source.latest
-        return self._source.get()
+        closings = self._closings
+        credential = self._source.get()
+        self._check_open_since(closings)
+        return credential
 
     def _sent(self, request: Request, credential: Credential, now: float) -> Response:
         """Signed with `credential`, on connections that show its certificate."""
@@ -138,10 +141,12 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
         """Asks for another credential, and the server once more; else the caller has its 401, unread."""
         if self._signer.is_signed(request.headers):
             return response
+        closings = self._closings
         try:
             newer = plugin.get(Refusal(refused, self._signer.origin))
             if not self._worth_a_replay(request, refused, newer):
                 return response
+            self._check_open_since(closings)
             self._used_up(response)
         except KubeAuthError as error:
             logger.warning("the server refused the credential, and there is no other: %s", error)
@@ -207,9 +212,9 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
             raise clearer from error
 
     def _close(self) -> None:
-        if self._plugin is not None and self._plugin.leave(self):
-            with shielded():
-                run(self._plugin.stop)
+        self._closings += 1
+        if self._plugin is not None:
+            self._plugin.leave(self)
         inners = [*self._ledger.everything(), *self._elsewhere.values()]
         self._elsewhere.clear()
         self._close_all(inners)
