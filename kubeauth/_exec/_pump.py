@@ -89,6 +89,7 @@ class PollPump(_Heard):
         self._passes_on = has_stderr() and _OUR_STDERR not in self._open
         for descriptor in self._open:
             self._poll.register(descriptor, select.POLLIN)
+        self._ours = _without_waiting() if self._passes_on else _OUR_STDERR
         # What has not reached our own stderr yet, and where it came from. While there is some, no more is
         # read: as if it were inherited, a program that nobody listens to has to wait.
         self._waiting = b""
@@ -98,7 +99,7 @@ class PollPump(_Heard):
         if not self._open:
             return True
         for descriptor, _ in self._poll.poll(seconds * 1000):
-            if descriptor == _OUR_STDERR and self._waiting:
+            if descriptor == self._ours and self._waiting:
                 self._pass_on()
             else:
                 self._read(descriptor)
@@ -118,19 +119,34 @@ class PollPump(_Heard):
             if self._passes_on:
                 self._waiting, self._waits = data, descriptor
                 self._poll.unregister(descriptor)
-                self._poll.register(_OUR_STDERR, select.POLLOUT)
+                self._poll.register(self._ours, select.POLLOUT)
 
     def _pass_on(self) -> None:
         try:
-            self._waiting = self._waiting[os.write(_OUR_STDERR, self._waiting) :]
+            self._waiting = self._waiting[os.write(self._ours, self._waiting) :]
+        except BlockingIOError:
+            return
         except OSError:
             self._waiting = b""  # ours is closed, or nobody listens any more
         if not self._waiting:
-            self._poll.unregister(_OUR_STDERR)
+            self._poll.unregister(self._ours)
             self._poll.register(self._waits, select.POLLIN)
 
     def __exit__(self, *_: object) -> None:
         self._close_streams()
+        if self._ours != _OUR_STDERR:
+            os.close(self._ours)
+
+
+def _without_waiting() -> int:
+    """Our stderr; opened once more if it is a terminal.
+
+    One that is stopped, or that nobody reads from, takes less than it promises, and would keep us waiting.
+    To change the one there is would change it for everybody who shares it.
+    """
+    with suppress(OSError):
+        return os.open(os.ttyname(_OUR_STDERR), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    return _OUR_STDERR
 
 
 class ThreadPump(_Heard):
