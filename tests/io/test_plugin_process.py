@@ -1,0 +1,289 @@
+"""One run of a program: what is heard of it, what is passed on, and how it is ended."""
+
+from __future__ import annotations
+
+import os
+import pty
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeauth._exec._observer import NobodyWatches
+from kubeauth._exec._plugin import Plugin
+from kubeauth.errors import PluginFailed, PluginOutputError, PluginTimeout
+from tests.misbehaving import Misbehaving, document
+from tests.residue import is_alive, no_residue, wait_until
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="these plugins are for POSIX")
+
+
+class Counts(NobodyWatches):
+    def __init__(self) -> None:
+        self.ran: list[tuple[str, int]] = []
+
+    def plugin_ran(self, *, status: str, code: int, seconds: float) -> None:
+        self.ran.append((status, code))
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Iterator[Misbehaving]:
+    script = Misbehaving(tmp_path)
+    with no_residue():
+        yield script
+    wait_until(lambda: not any(map(is_alive, script.processes)))
+
+
+def asked(script: Misbehaving, *, timeout: float = 15.0, counts: Counts | None = None) -> str | None:
+    """The token that it gives."""
+    credential = Plugin(script.exec(timeout=timeout), None, counts or Counts()).ask()
+    return None if credential.token is None else credential.token.reveal()
+
+
+@contextmanager
+def stderr_is(descriptor: int | None) -> Iterator[None]:
+    """Descriptor 2 is another, or closed, for a while."""
+    before = os.dup(2)
+    try:
+        if descriptor is None:
+            os.close(2)
+        else:
+            os.dup2(descriptor, 2)
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+
+
+class TestStderr:
+    def test_it_is_copied_through_and_its_end_is_kept(
+        self, script: Misbehaving, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        script.does("for n in range(40_000): os.write(2, b'line %6d\\n' % n)\nsys.exit(1)")
+        with pytest.raises(PluginFailed) as caught:
+            asked(script)
+        said = "".join(f"line {n:6}\n" for n in range(40_000))
+        assert capfd.readouterr().err == said
+        assert caught.value.stderr_tail == said[-4096:].strip()
+        assert len(str(caught.value)) < 8192
+
+    def test_what_could_steer_a_terminal_is_spelled_out_in_the_error(
+        self, script: Misbehaving, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        script.does("os.write(2, b'\\x1b]0;title\\x07 \\xff\\x9b\\n'); sys.exit(1)")
+        with pytest.raises(PluginFailed) as caught:
+            asked(script)
+        assert caught.value.stderr_tail.startswith("U+001B]0;titleU+0007")
+        assert "\x1b" not in str(caught.value)
+
+    def test_it_is_copied_while_the_plugin_runs(self, script: Misbehaving) -> None:
+        """A person may have to read it before the plugin can go on."""
+        script.does(
+            "os.write(2, b'open the browser\\n')\n"
+            "while not os.path.exists(here + '.go'): time.sleep(0.01)\n"
+            "give(token='t')"
+        )
+        reader, writer = os.pipe()
+        with stderr_is(writer):
+            found: list[str | None] = []
+            runs = threading.Thread(target=lambda: found.append(asked(script)))
+            runs.start()
+            assert os.read(reader, 100) == b"open the browser\n"
+            Path(f"{script.path}.go").touch()
+            runs.join()
+        os.close(reader)
+        os.close(writer)
+        assert found == ["t"]
+
+    @pytest.mark.parametrize("kind", ["pipe", "socket", "terminal"])
+    def test_nobody_reads_ours(self, kind: str, script: Misbehaving) -> None:
+        """A plugin that says much has to wait, as if it wrote there itself; but not longer than it may."""
+        if kind == "terminal":
+            ours, theirs = pty.openpty()
+        else:
+            ours, theirs = os.pipe() if kind == "pipe" else _sockets()
+        try:
+            with stderr_is(theirs):
+                _fill(theirs)
+                script.does("os.write(2, b'x' * 300_000); give(token='t')")
+                with pytest.raises(PluginTimeout):
+                    asked(script, timeout=1.0)
+                # What fits into the pipe between us keeps nobody waiting.
+                script.does("os.write(2, b'x' * 3_000); give(token='t')")
+                assert asked(script) == "t"
+        finally:
+            os.close(ours)
+            os.close(theirs)
+
+    @pytest.mark.parametrize("kind", ["pipe", "terminal"])
+    def test_nobody_reads_ours_any_more_after_a_while(self, kind: str, script: Misbehaving) -> None:
+        """It fills up while the plugin speaks."""
+        ours, theirs = os.pipe() if kind == "pipe" else pty.openpty()
+        try:
+            with stderr_is(theirs):
+                script.does("for n in range(3_000): os.write(2, b'x' * 101)\ngive(token='t')")
+                with pytest.raises(PluginTimeout):
+                    asked(script, timeout=1.0)
+        finally:
+            os.close(ours)
+            os.close(theirs)
+
+    def test_the_other_end_of_ours_is_gone(self, script: Misbehaving) -> None:
+        reader, writer = os.pipe()
+        os.close(reader)
+        script.does("os.write(2, b'x' * 300_000); give(token='t')")
+        with stderr_is(writer):
+            assert asked(script) == "t"
+        os.close(writer)
+
+    @pytest.mark.parametrize("also", [(), (0,), (0, 1)], ids=str)
+    def test_ours_is_closed(self, also: tuple[int, ...], script: Misbehaving) -> None:
+        """Then the plugin's own pipes may have its number."""
+        script.does("os.write(2, b'x' * 300_000); give(token='t')")
+        saved = [(number, os.dup(number)) for number in also]
+        try:
+            with stderr_is(None):
+                for number in also:
+                    os.close(number)
+                found = asked(script)
+        finally:
+            for number, copy in saved:
+                os.dup2(copy, number)
+                os.close(copy)
+        assert found == "t"
+
+    def test_ours_is_full_disk(self, script: Misbehaving) -> None:
+        script.does("os.write(2, b'x' * 300_000); give(token='t')")
+        full = os.open("/dev/full", os.O_WRONLY)
+        with stderr_is(full):
+            assert asked(script) == "t"
+        os.close(full)
+
+
+def _sockets() -> tuple[int, int]:
+    import socket
+
+    one, other = socket.socketpair()
+    return one.detach(), other.detach()
+
+
+def _fill(descriptor: int) -> None:
+    os.set_blocking(descriptor, False)
+    try:
+        while True:
+            os.write(descriptor, b"." * 512)
+    except BlockingIOError:
+        pass
+    finally:
+        os.set_blocking(descriptor, True)
+
+
+class TestStdout:
+    @pytest.mark.parametrize(("size", "is_fine"), [(2**20, True), (2**20 + 1, False)])
+    def test_up_to_a_mebibyte(self, size: int, is_fine: bool, script: Misbehaving) -> None:
+        text = document({"token": "t"})
+        script.does(f"os.write(1, {text.encode()!r}.ljust({size}))")
+        if is_fine:
+            assert asked(script) == "t"
+        else:
+            with pytest.raises(PluginOutputError, match="more than 1 MiB"):
+                asked(script)
+
+    def test_much_of_both_at_once(self, script: Misbehaving, capfd: pytest.CaptureFixture[str]) -> None:
+        script.does(
+            "for _ in range(500): os.write(2, b'x' * 1000); os.write(1, b' ' * 1000)\ngive(token='t')"
+        )
+        assert asked(script) == "t"
+        assert capfd.readouterr().err == "x" * 500_000
+
+    def test_a_byte_at_a_time(self, script: Misbehaving) -> None:
+        script.does(f"for byte in {document({'token': 't'}).encode()!r}: os.write(1, bytes([byte]))")
+        assert asked(script) == "t"
+
+
+class TestEnding:
+    @pytest.mark.parametrize(
+        ("does", "error", "counted"),
+        [
+            ("give(token='t')", None, ("no_error", 0)),
+            ("print('nonsense')", PluginOutputError, ("no_error", 0)),
+            ("sys.exit(7)", PluginFailed, ("plugin_execution_error", 7)),
+            ("os.kill(os.getpid(), 11)", PluginFailed, ("plugin_execution_error", -1)),
+            ("time.sleep(60)", PluginTimeout, ("plugin_execution_error", -1)),
+            ("os.write(1, b' ' * 2**21)", PluginOutputError, ("plugin_execution_error", -1)),
+        ],
+    )
+    def test_what_it_is_counted_as(
+        self, does: str, error: type[Exception] | None, counted: tuple[str, int], script: Misbehaving
+    ) -> None:
+        counts = Counts()
+        script.does(does)
+        if error is None:
+            asked(script, counts=counts)
+        else:
+            with pytest.raises(error):
+                asked(script, timeout=1.0, counts=counts)
+        assert counts.ran == [counted]
+
+    def test_it_may_tidy_up(self, script: Misbehaving) -> None:
+        """SIGTERM comes first."""
+        script.does(
+            "def tidy_up(*_):\n"
+            "    open(here + '.tidy', 'w').close()\n"
+            "    sys.exit(0)\n"
+            "signal.signal(signal.SIGTERM, tidy_up)\n"
+            "time.sleep(60)"
+        )
+        with pytest.raises(PluginTimeout):
+            asked(script, timeout=1.0)
+        assert Path(f"{script.path}.tidy").exists()
+
+    def test_a_child_that_has_left_its_session_and_holds_stdout_does_not_hold_us(
+        self, script: Misbehaving
+    ) -> None:
+        """It cannot be ended; but nobody waits for it."""
+        script.does(
+            "if fork():\n"
+            "    os.setsid()\n"
+            "    while not os.path.exists(here + '.end'): time.sleep(0.02)\n"
+            "else: time.sleep(60)"
+        )
+        with pytest.raises(PluginTimeout):
+            asked(script, timeout=1.0)
+        assert is_alive(script.processes[1])
+        Path(f"{script.path}.end").touch()
+
+    def test_it_is_stopped_before_it_has_begun(self, script: Misbehaving) -> None:
+        plugin = Plugin(script.exec(), None, Counts())
+        with pytest.raises(PluginFailed, match="was closed"):
+            plugin.ask(lambda: False)
+        assert script.runs == 0
+        assert plugin.ask().token is not None
+
+    def test_it_is_stopped_at_any_moment(self, script: Misbehaving) -> None:
+        """From the first instruction on: nothing is left, whenever it comes."""
+        script.does("signal.signal(signal.SIGTERM, signal.SIG_IGN); fork(); time.sleep(60)")
+        for delay in (0.0, 0.0, 0.001, 0.002, 0.005, 0.01, 0.05):
+            plugin, wanted = Plugin(script.exec(timeout=60.0), None, Counts()), threading.Event()
+            results: list[Any] = []
+
+            def ask(
+                plugin: Plugin = plugin, wanted: threading.Event = wanted, results: Any = results
+            ) -> None:
+                try:
+                    plugin.ask(lambda: not wanted.is_set())
+                except PluginFailed as error:
+                    results.append(error)
+
+            thread = threading.Thread(target=ask)
+            thread.start()
+            time.sleep(delay)
+            wanted.set()
+            plugin.stop()
+            thread.join()
+            assert len(results) == 1
+            assert not plugin._children

@@ -1,0 +1,231 @@
+"""Who leaves while a plugin runs: the last client that needs it, or callers who do not want to wait."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import httpx2
+import pytest
+from anyio import to_thread
+
+from kubeauth import errors
+from kubeauth.testing import APIServer, FakeClock
+from tests.faces import Driver, Face
+from tests.misbehaving import Misbehaving
+from tests.residue import is_alive, no_residue, wait_until
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="these plugins are for POSIX")
+
+ASYNC = pytest.mark.parametrize("face", [Face(httpx, "asyncio"), Face(httpx2, "trio")], ids=str)
+HANGS = "signal.signal(signal.SIGTERM, signal.SIG_IGN); fork(); time.sleep(60)"
+WAITS = "while not os.path.exists(here + '.go'): time.sleep(0.01)\n"
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Iterator[Misbehaving]:
+    plugin = Misbehaving(tmp_path)
+    with no_residue():
+        yield plugin
+    wait_until(lambda: not any(map(is_alive, plugin.processes)))
+
+
+@pytest.fixture
+def http() -> Iterator[APIServer]:
+    with APIServer(tls=False, tokens={"alices-token": "alice"}) as server:
+        yield server
+
+
+@contextmanager
+def asking(client: Driver) -> Iterator[Future[Any]]:
+    """A request that is under way."""
+    if client._portal is not None:
+        yield client._portal.start_task_soon(client.client.get, "/version")
+    else:
+        with ThreadPoolExecutor(1) as pool:
+            yield pool.submit(client.client.get, "/version")
+
+
+def go(plugin: Misbehaving) -> None:
+    Path(f"{plugin.path}.go").touch()
+
+
+class TestClosing:
+    def test_the_last_client_ends_the_run(
+        self, face: Face, http: APIServer, clock: FakeClock, plugin: Misbehaving
+    ) -> None:
+        plugin.does(HANGS)
+        config = plugin.config(http, timeout=60.0)
+        with face.client(config, clock=clock) as client:
+            with asking(client) as asked:
+                wait_until(lambda: len(plugin.processes) == 2)
+                client.close()
+                with pytest.raises(
+                    errors.PluginFailed, match="the last client that needed it was closed"
+                ) as caught:
+                    asked.result()
+        assert caught.value.exit_code == -1
+        # That was nobody's fault: the next one need not wait.
+        plugin.gives(token="alices-token")
+        with face.client(config, clock=clock) as client:
+            assert client.get("/version").status_code == 200
+        assert plugin.runs == 2
+
+    def test_another_client_that_is_configured_alike_keeps_it_alive(
+        self, face: Face, http: APIServer, clock: FakeClock, plugin: Misbehaving
+    ) -> None:
+        plugin.does(f"{WAITS}give(token='alices-token')")
+        config = plugin.config(http)
+        with face.client(config, clock=clock) as other:
+            with face.client(config, clock=clock) as client, asking(client) as asked:
+                wait_until(lambda: plugin.runs == 1)
+                client.close()
+                assert is_alive(plugin.processes[0])
+                with asking(other) as waits:
+                    go(plugin)
+                    assert waits.result().status_code == 200
+                # Who asked has closed its client meanwhile: it gets no connections that nobody would close.
+                with pytest.raises(RuntimeError, match="closed while this request was on its way"):
+                    asked.result()
+        assert plugin.runs == 1
+        assert len(http.requests) == 1
+
+    def test_a_run_that_is_only_just_beginning(
+        self, face: Face, http: APIServer, clock: FakeClock, plugin: Misbehaving
+    ) -> None:
+        """There may be no program yet that could be ended."""
+        plugin.does(HANGS)
+        for number in range(8):
+            config = plugin.config(http, timeout=60.0, args=(str(number),))
+            with face.client(config, clock=clock) as client, asking(client) as asked:
+                source = client.client._kube._source
+                wait_until(lambda s=source: s._flight is not None)  # type: ignore[misc]
+                client.close()
+                with pytest.raises(errors.PluginFailed, match="was closed"):
+                    asked.result()
+
+    def test_who_comes_back_in_time_gets_a_run_of_their_own(
+        self, face: Face, http: APIServer, clock: FakeClock, plugin: Misbehaving
+    ) -> None:
+        plugin.does(HANGS)
+        config = plugin.config(http, timeout=60.0)
+        with face.client(config, clock=clock) as client, asking(client) as asked:
+            wait_until(lambda: len(plugin.processes) == 2)
+            closing = threading.Thread(target=client.close)
+            closing.start()
+            plugin.gives(token="alices-token")
+            # Whether it finds the old run or none: it does not suffer for the one who left.
+            with face.client(config, clock=clock) as other:
+                assert other.get("/version").status_code == 200
+                closing.join()
+                with pytest.raises((RuntimeError, errors.PluginFailed), match="closed"):
+                    asked.result()
+
+
+@ASYNC
+class TestCancelling:
+    def in_a_loop(
+        self, client: Driver, plugin: Misbehaving, *, cancel: list[int], then: Callable[[], None]
+    ) -> list[Any]:
+        """Three callers, of which the first runs the plugin; some are cancelled while it runs."""
+        results: list[Any] = [None, None, None]
+        scopes: list[anyio.CancelScope] = []
+
+        async def call(number: int) -> None:
+            with anyio.CancelScope() as scope:
+                scopes.append(scope)
+                try:
+                    results[number] = await client.client.get("/version")
+                except Exception as error:
+                    results[number] = error
+
+        async def main() -> None:
+            async with anyio.create_task_group() as group:
+                for number in range(3):
+                    group.start_soon(call, number)
+                    await to_thread.run_sync(wait_until, lambda: plugin.runs == 1)
+                await anyio.sleep(0.05)
+                for number in cancel:
+                    scopes[number].cancel()
+                await anyio.sleep(0.05)
+                then()
+
+        assert client._portal is not None
+        client._portal.call(main)
+        return [getattr(result, "status_code", result) for result in results]
+
+    @pytest.mark.parametrize(
+        ("cancel", "left"),
+        [
+            ([0], [None, 200, 200]),
+            ([1], [200, None, 200]),
+            ([1, 2], [200, None, None]),
+            ([0, 1], [None, None, 200]),
+            ([0, 1, 2], [None, None, None]),
+        ],
+        ids=str,
+    )
+    def test_nobody_else_notices(
+        self,
+        cancel: list[int],
+        left: list[Any],
+        face: Face,
+        http: APIServer,
+        clock: FakeClock,
+        plugin: Misbehaving,
+    ) -> None:
+        plugin.does(f"{WAITS}give(token='alices-token')")
+        with face.client(plugin.config(http), clock=clock) as client:
+            assert self.in_a_loop(client, plugin, cancel=cancel, then=lambda: go(plugin)) == left
+            assert client.get("/version").status_code == 200
+        assert plugin.runs == 1
+
+    def test_a_run_that_then_fails(
+        self, face: Face, http: APIServer, clock: FakeClock, plugin: Misbehaving
+    ) -> None:
+        plugin.does(f"{WAITS}sys.exit('no session')")
+        with face.client(plugin.config(http), clock=clock) as client:
+            results = self.in_a_loop(client, plugin, cancel=[0], then=lambda: go(plugin))
+            assert results[0] is None
+            assert [type(each) for each in results[1:]] == [errors.PluginFailed] * 2
+            assert results[1] is not results[2]
+            with pytest.raises(errors.PluginFailed, match="no session"):
+                client.get("/version")
+            assert plugin.runs == 1
+            plugin.gives(token="alices-token")
+            clock.advance(1.3)
+            assert client.get("/version").status_code == 200
+
+    def test_all_of_them_and_then_the_client_is_closed(
+        self, face: Face, http: APIServer, clock: FakeClock, plugin: Misbehaving
+    ) -> None:
+        plugin.does(HANGS)
+        with face.client(plugin.config(http, timeout=60.0), clock=clock) as client:
+            wanted = self.in_a_loop(client, plugin, cancel=[0, 1, 2], then=lambda: None)
+            assert wanted == [None, None, None]
+            assert any(map(is_alive, plugin.processes))
+
+    def test_a_thread_that_waits_for_the_run_of_a_cancelled_task(
+        self, face: Face, http: APIServer, clock: FakeClock, plugin: Misbehaving
+    ) -> None:
+        plugin.does(f"{WAITS}give(token='alices-token')")
+        config = plugin.config(http)
+        with (
+            face.client(config, clock=clock) as client,
+            Face(httpx, "sync").client(config, clock=clock) as other,
+        ):
+            with asking(client) as asked:
+                wait_until(lambda: plugin.runs == 1)
+                with asking(other) as waits:
+                    asked.cancel()
+                    wait_until(asked.done)
+                    go(plugin)
+                    assert waits.result().status_code == 200
+        assert plugin.runs == 1
