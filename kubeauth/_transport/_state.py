@@ -104,7 +104,7 @@ class TransportState(ABC, Generic[Inner]):
             )
 
     def _check_open_since(self, closings: int) -> None:
-        """RuntimeError if it was closed while a plugin ran: nobody would close the connections of who is late."""
+        """RuntimeError if it was closed while a plugin ran: who is late gets no connections to leave open."""
         if closings != self._closings:
             raise RuntimeError("the client was closed while this request was on its way")
 
