@@ -122,22 +122,7 @@ class Plugin:
             return self._not_found(found.reason)
         # What the policy was asked about is what is run, whatever PATH says by now.
         path = self.command if isinstance(found, NotFound) else found
-        info = exec_info(self._config.api_version, self._cluster, interactive=interacts)
-        program: Program[str] | Program[bytes]
-        if os.supports_bytes_environ:
-            program = Program(
-                path,
-                [_bytes(self.command), *map(_bytes, self._config.args)],
-                {
-                    **os.environb,
-                    **{_bytes(name): _bytes(value) for name, value in self._config.env.items()},
-                    INFO.encode(): _bytes(info),
-                },
-            )
-        else:
-            program = Program(
-                path, [self.command, *self._config.args], {**os.environ, **self._config.env, INFO: info}
-            )
+        program, info_size = self._program(path, interacts)
         try:
             return run(
                 program,
@@ -147,7 +132,7 @@ class Plugin:
                 is_wanted=is_wanted,
             )
         except OSError as error:
-            return self._not_started(error, path, len(info))
+            return self._not_started(error, path, info_size)
         except ValueError:
             # Not in its own words, and not as the cause: it may quote what cannot be passed on.
             return _Failure(
@@ -158,6 +143,19 @@ class Plugin:
                 ),
                 status=INTERNAL_ERROR,
             )
+
+    def _program(self, path: str, interacts: bool) -> tuple[Program[str] | Program[bytes], int]:
+        """What to start, and how long what it is told about the cluster is.
+
+        Apart from `_run`, whose variables are part of the traceback when somebody presses Ctrl-C.
+        """
+        info = exec_info(self._config.api_version, self._cluster, interactive=interacts)
+        if not os.supports_bytes_environ:
+            environment = {**os.environ, **self._config.env, INFO: info}
+            return Program(path, [self.command, *self._config.args], environment), len(info)
+        given = {_bytes(name): _bytes(value) for name, value in self._config.env.items()}
+        arguments = [_bytes(self.command), *map(_bytes, self._config.args)]
+        return Program(path, arguments, {**os.environb, **given, INFO.encode(): _bytes(info)}), len(info)
 
     def _needs_terminal(self, why: str) -> _Failure:
         advice = (
