@@ -154,22 +154,26 @@ class ExecSource:
     def is_over(self) -> bool:
         """Whether there was a credential, and it is over."""
         held = self._held
-        return held is not _NOTHING_HELD and not held.is_good(self._clock.monotonic(), self._clock.time())
+        is_good = held.is_good(self._clock.monotonic(), self._clock.time())
+        return held.credential is not NOTHING and not is_good
 
     def join(self, user: object) -> None:
         """`user` needs this source until it leaves, or is garbage."""
         with self._mu:
             self._users.add(user)
 
-    def leave(self, user: object) -> None:
-        """The last one to leave ends a run that is under way."""
+    def leave(self, user: object) -> bool:
+        """Whether the last one left while a run is under way: then `stop` it, which takes a moment."""
         with self._mu:
             self._users.discard(user)
-            flight = None if self._users else self._flight
-            if flight is not None:
-                flight.was_stopped = True
-        if flight is not None:
-            self._plugin.stop()
+            if self._users or self._flight is None:
+                return False
+            self._flight.was_stopped = True
+            return True
+
+    def stop(self) -> None:
+        """Ends the run that is under way."""
+        self._plugin.stop()
 
     def after_fork(self) -> None:
         """In a child: the lock may be held, and the plugin run, by threads that are not there."""
@@ -191,12 +195,12 @@ class ExecSource:
                     return self._flight, False
                 self._raise_if_backing_off_locked(now)
                 if refused is None or not is_refused:
-                    return self._start_locked("first" if held is _NOTHING_HELD else "expired"), True
+                    return self._start_locked("first" if held.credential is NOTHING else "expired"), True
                 if not self._may_run_again_locked(refused.origin, now):
                     return held.credential
                 return self._start_locked("unauthorized"), True
-            if self._flight is None and (now >= held.due or date >= held.due_date):
-                ahead = self._start_ahead_locked()
+            if now >= held.due or date >= held.due_date:
+                ahead = self._start_ahead_locked(now)
         if ahead is not None:
             self._fly_in_background(ahead)
         return held.credential
@@ -218,8 +222,10 @@ class ExecSource:
         flight = self._flight = Flight(reason)
         return flight
 
-    def _start_ahead_locked(self) -> Flight | None:
+    def _start_ahead_locked(self, now: float) -> Flight | None:
         """Renews while the credential is still good, and puts off the next thought of it."""
+        if self._flight is not None or now < self._retry_at:
+            return None
         held = self._held
         self._held = replace(held, due=held.ends, due_date=held.expires)
         if not self._refresh_ahead or self._plugin.would_interact:

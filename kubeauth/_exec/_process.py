@@ -87,7 +87,7 @@ class Child:
     @property
     def is_stopped(self) -> bool:
         """Whether somebody wants it to end."""
-        return self._stopped or _no_more.is_set() or not self._is_wanted()
+        return self._stopped or not self._is_wanted() or _is_too_late()
 
     def stop(self) -> None:
         """Ends it, from another thread: whoever waits for it is told."""
@@ -98,13 +98,13 @@ class Child:
         """Ends it and everything it started in its session; first gently, so that it can tidy up."""
         if self._owner != os.getpid():
             return  # a forked child's copy: the program is the parent's
-        self._signal(getattr(signal, "SIGTERM", None))
+        self._signal(signal.SIGTERM)
         end = time.monotonic() + _PATIENCE
         try:
             while not self.has_ended() and time.monotonic() < end:
                 time.sleep(0.01)
         finally:  # also after a second Ctrl-C
-            self._signal(getattr(signal, "SIGKILL", None))
+            self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
 
     def has_ended(self) -> bool:
         """Whether the program itself has. It stays a zombie until `reap`, so that its group stays its own."""
@@ -123,12 +123,12 @@ class Child:
         with self._lock:
             return -1 if self._popen is None else self._popen.wait()
 
-    def _signal(self, number: int | None) -> None:
+    def _signal(self, number: int) -> None:
         with self._lock, suppress(OSError):
             popen = self._popen
             if popen is None or popen.returncode is not None:
                 return
-            if number is None:  # Windows
+            if os.name != "posix":  # there, ending is all that can be said
                 popen.kill()
             elif self._interactive:
                 os.kill(popen.pid, number)  # its group is ours
@@ -137,12 +137,16 @@ class Child:
 
 
 _running: set[Child] = set()
-# Set when the interpreter exits: threads that still run start nothing any more.
-_no_more = threading.Event()
+_exiting = threading.Event()
+
+
+def _is_too_late() -> bool:
+    """When the interpreter exits, threads that still run start nothing any more; its other handlers may."""
+    return _exiting.is_set() and threading.current_thread() is not threading.main_thread()
 
 
 def _stop_all() -> None:
-    _no_more.set()
+    _exiting.set()
     for child in list(_running):
         child.stop()
 

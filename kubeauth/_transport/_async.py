@@ -213,8 +213,9 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
 
     async def _close(self) -> None:
         self._closings += 1
-        if self._plugin is not None:
-            self._plugin.leave(self)
+        if self._plugin is not None and self._plugin.leave(self):
+            with shielded():
+                await run(self._plugin.stop)
         inners = [*self._ledger.everything(), *self._elsewhere.values()]
         self._elsewhere.clear()
         await self._close_all(inners)

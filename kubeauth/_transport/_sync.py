@@ -213,8 +213,9 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
 
     def _close(self) -> None:
         self._closings += 1
-        if self._plugin is not None:
-            self._plugin.leave(self)
+        if self._plugin is not None and self._plugin.leave(self):
+            with shielded():
+                run(self._plugin.stop)
         inners = [*self._ledger.everything(), *self._elsewhere.values()]
         self._elsewhere.clear()
         self._close_all(inners)

@@ -41,7 +41,7 @@ class ScriptedPlugin:
         self.may_go = threading.Event()
         self.may_go.set()
 
-    def ask(self, _wanted: object) -> PluginCredential:
+    def ask(self, _is_wanted: object) -> PluginCredential:
         self.runs += 1
         self.entered.set()
         self.may_go.wait()
