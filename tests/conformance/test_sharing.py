@@ -8,6 +8,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 import kubeauth
@@ -97,10 +98,10 @@ def test_tls_and_connections_t33_c22(server: APIServer, tmp_path: Path, clock: F
     other = KubeTransport(config_of(server, script, args=["other"]), clock=clock)
     assert one._source is two._source is not other._source
     assert one._ledger.current is not two._ledger.current
-    for transport in (one, two, other):
-        with kubeauth.Client(config_of(server, script), inner=None, clock=clock) as client:
-            client.get("/version")
-        transport.close()
+    for transport in (one, two):
+        with httpx.Client(transport=transport, base_url=server.url) as client:
+            assert client.get("/version").status_code == 200
+    assert [request.connection for request in server.requests] == [1, 2]
     assert len(script.infos) == 1
 
 
