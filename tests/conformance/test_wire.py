@@ -171,6 +171,17 @@ def test_a_static_credential_wins_t28_t53_t54_t55_i1(
     assert (script.infos, count.calls, count.policy) == ([], {}, {})
 
 
+def test_a_token_file_is_enough_i1(cluster: Cluster, tmp_path: Path) -> None:
+    """A kubeconfig's is read into `token` as well; by hand it need not be."""
+    (tmp_path / "token").write_text("from-file")
+    script = ShellPlugin(tmp_path, credential("good"))
+    config = cluster.server.config(exec=exec_config(script.path), token_file=str(tmp_path / "token"))
+    with kubeauth.Client(config) as client:
+        assert client.get("/version").status_code == 401
+    assert cluster.seen() == [("Bearer from-file", None)]
+    assert script.infos == []
+
+
 @pytest.mark.parametrize("half", [{"password": Secret("p")}, {"client_cert_data": b"-----BEGIN"}])
 def test_half_a_static_credential_does_not_count_i1(
     cluster: Cluster, tmp_path: Path, half: dict[str, Any]
