@@ -57,10 +57,15 @@ class Authority:
         return self._issue(names[0], ExtendedKeyUsageOID.SERVER_AUTH, alternatives, not_after, chain, ())
 
     def client(
-        self, user: str, groups: Sequence[str] = (), *, not_after: datetime.datetime | None = None
+        self,
+        user: str,
+        groups: Sequence[str] = (),
+        *,
+        not_before: datetime.datetime | None = None,
+        not_after: datetime.datetime | None = None,
     ) -> KeyPair:
         """A client certificate as Kubernetes reads it: common name is user, organizations are groups."""
-        return self._issue(user, ExtendedKeyUsageOID.CLIENT_AUTH, None, not_after, True, groups)
+        return self._issue(user, ExtendedKeyUsageOID.CLIENT_AUTH, None, not_after, True, groups, not_before)
 
     def _issue(
         self,
@@ -70,12 +75,13 @@ class Authority:
         not_after: datetime.datetime | None,
         chain: bool,
         organizations: Sequence[str],
+        not_before: datetime.datetime | None = None,
     ) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
         extensions: list[tuple[x509.ExtensionType, bool]] = [(x509.ExtendedKeyUsage([usage]), False)]
         if alternatives is not None:
             extensions.append((alternatives, False))
-        certificate = self._signed_by(self, name, key, extensions, not_after, organizations)
+        certificate = self._signed_by(self, name, key, extensions, not_after, organizations, not_before)
         pem = certificate.public_bytes(serialization.Encoding.PEM)
         if chain and self._parent is not None:
             pem += self.pem
@@ -89,6 +95,7 @@ class Authority:
         extensions: Sequence[tuple[x509.ExtensionType, bool]],
         not_after: datetime.datetime | None = None,
         organizations: Sequence[str] = (),
+        not_before: datetime.datetime | None = None,
     ) -> x509.Certificate:
         now = datetime.datetime.now(datetime.UTC)
         until = not_after or now + 30 * DAY
@@ -98,7 +105,7 @@ class Authority:
             .issuer_name(_name(issuer.name, ()))
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(min(now, until) - DAY)
+            .not_valid_before(not_before or min(now, until) - DAY)
             .not_valid_after(until)
         )
         for extension, critical in extensions:

@@ -9,7 +9,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from cryptography import x509
@@ -23,6 +23,9 @@ from kubeauth.testing._authority import Authority, KeyPair
 from kubeauth.testing._http import Listener, RawRequest
 
 NAMES = ("127.0.0.1", "localhost", "::1")
+
+# OpenSSL's X509_V_FLAG_NO_CHECK_TIME, for which ssl has no name.
+NO_CHECK_TIME = 0x200000
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,10 @@ class APIServer:
     Without `tokens`, `passwords` or `require_certificate` it answers anybody. With any of them, whoever is
     not known gets a 401. `requests` has everything that arrived. It knows `/version`, `/api/v1/namespaces`
     and who asks (SelfSubjectReview); `on` teaches it more.
+
+    `authenticate` has the last word on who it is: a function that is given each request and returns the
+    user, or None for a 401. A client certificate that is over is then its to refuse: as with a real API
+    server, the handshake lets it through.
     """
 
     def __init__(
@@ -138,6 +145,7 @@ class APIServer:
         passwords: Mapping[str, str] | None = None,
         client_authority: Authority | None = None,
         require_certificate: bool = False,
+        authenticate: Callable[[Received], str | None] | None = None,
         tls: bool = True,
     ) -> None:
         """`tokens` maps a token to its user, `passwords` a user to its password."""
@@ -146,7 +154,8 @@ class APIServer:
         self.tokens = dict(tokens or {})
         self.passwords = dict(passwords or {})
         self.requests: list[Received] = []
-        self._anybody = not (tokens or passwords or require_certificate)
+        self._authenticate = authenticate
+        self._anybody = not (tokens or passwords or require_certificate or authenticate)
         self._answers: dict[tuple[str, str], Answers] = {}
         self._watches: list[Watch] = []
         context = None
@@ -231,6 +240,8 @@ class APIServer:
         # As a real API server: it asks everybody for a certificate, and few have one.
         context.verify_mode = ssl.CERT_REQUIRED if require_certificate else ssl.CERT_OPTIONAL
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        if self._authenticate is not None:
+            context.verify_flags |= NO_CHECK_TIME
         context.load_verify_locations(cadata=self.client_authority.pem.decode())
         return context
 
@@ -245,6 +256,8 @@ class APIServer:
             sni=request.sni,
             connection=request.connection,
         )
+        if self._authenticate is not None:
+            received = replace(received, user=self._authenticate(received))
         self.requests.append(received)
         if received.user is None and not self._anybody:
             return Answer(401, _status(401, "Unauthorized", "Unauthorized"))

@@ -17,7 +17,7 @@ import pytest
 from cryptography import x509
 
 import kubeauth
-from kubeauth.testing import Answer, APIServer, Authority, FakeClock, PluginScript
+from kubeauth.testing import Answer, APIServer, Authority, FakeClock, PluginScript, Received
 from tests.residue import no_residue, wait_until
 
 
@@ -52,6 +52,34 @@ class TestAPIServer:
                 with kubeauth.Client(config) as client:
                     assert client.get("/version").status_code == (200 if user else 401)
             assert [request.user for request in server.requests] == ["alice", None, "bob", "carol", None]
+
+    def test_a_function_has_the_last_word_on_who_it_is(self) -> None:
+        def authenticate(request: Received) -> str | None:
+            return "dave" if request.user == "alice" else None
+
+        with APIServer(tokens={"t": "alice", "u": "bob"}, authenticate=authenticate) as server:
+            for token, status in (("t", 200), ("u", 401)):
+                with kubeauth.Client(server.config(token=token)) as client:
+                    assert client.get("/version").status_code == status
+            assert [request.user for request in server.requests] == ["dave", None]
+
+    def test_a_certificate_that_is_over_is_the_functions_to_refuse(self) -> None:
+        now = datetime.datetime.now(datetime.UTC)
+
+        def authenticate(request: Received) -> str | None:
+            assert request.certificate is not None
+            ends = x509.load_der_x509_certificate(request.certificate).not_valid_after_utc
+            return request.user if ends > now else None
+
+        with APIServer(authenticate=authenticate) as server:
+            for days, status in ((1, 200), (-1, 401)):
+                pair = server.authority.client("carol", not_after=now + datetime.timedelta(days=days))
+                with kubeauth.Client(server.config(identity=pair)) as client:
+                    assert client.get("/version").status_code == status
+            # Who signed it is still the handshake's business.
+            with kubeauth.Client(server.config(identity=Authority().client("carol"))) as client:
+                with pytest.raises(kubeauth.errors.ClientCertificateError):
+                    client.get("/version")
 
     def test_nobody_in_particular(self) -> None:
         with APIServer() as server, kubeauth.Client(server.config()) as client:
@@ -162,6 +190,13 @@ class TestAuthority:
         certificate = x509.load_pem_x509_certificate(Authority().server("h", not_after=yesterday).certificate)
         assert certificate.not_valid_after_utc < datetime.datetime.now(datetime.UTC)
         assert certificate.not_valid_before_utc < certificate.not_valid_after_utc
+
+    def test_a_certificate_of_a_few_seconds(self) -> None:
+        now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+        pair = Authority().client("carol", not_before=now, not_after=now + datetime.timedelta(seconds=2))
+        certificate = x509.load_pem_x509_certificate(pair.certificate)
+        life = certificate.not_valid_after_utc - certificate.not_valid_before_utc
+        assert life == datetime.timedelta(seconds=2)
 
     def test_an_intermediate_comes_with_what_it_signs(self) -> None:
         intermediate = Authority().intermediate()
