@@ -27,19 +27,25 @@ MAY_IMPORT: dict[str, set[str]] = {
     "httpx2": FLOOR | {"_exec", "_config", "_credentials", "_transport"},
     "plugin": FLOOR | {"_exec", "_config", "_credentials"},
     "testing": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client"},
+    "cli": FLOOR
+    | {"_exec", "_config", "_credentials", "_transport", "_client", "httpx2", "metrics", "plugin", "testing"},
+    "__main__": {"cli"},
     # The face: it names everything, and loads it when asked.
     "__init__": FLOOR
     | {"_exec", "_config", "_credentials", "_transport", "_client", "httpx2", "metrics", "plugin", "testing"},
 }
 OUTSIDE: dict[str, set[str]] = {
     # Who may import what from elsewhere: HTTP from _transport up, anyio from _credentials up,
-    # subprocess only in _exec, YAML only in _documents, and Prometheus only in metrics.
+    # subprocess only in _exec, YAML only in _documents, Prometheus in metrics and where they are shown,
+    # and what the command line needs nowhere else.
     "httpx": {"_transport", "_client"},
     "httpx2": {"_transport", "httpx2"},
     "anyio": {"_credentials", "_transport", "_client"},
     "subprocess": {"_exec"},
     "yaml": {"_documents"},
-    "prometheus_client": {"metrics"},
+    "prometheus_client": {"metrics", "cli"},
+    "rich": {"cli"},
+    "typer": {"cli"},
 }
 # Modules that only decide: given values, they return values.
 PURE = [

@@ -27,9 +27,11 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
+        commands = archive.read(next(name for name in names if name.endswith("entry_points.txt"))).decode()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"kubeauth"}
     assert "kubeauth/py.typed" in names
+    assert commands.split() == ["[console_scripts]", "kubeauth", "=", "kubeauth.cli:main"]
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert "License-Expression: Apache-2.0" in metadata
     assert "Requires-Python: >=3.11" in metadata
