@@ -38,8 +38,8 @@ $(READY): pyproject.toml
 venv: $(READY) ## Make the virtual environment only
 
 .PHONY: demo
-demo: $(READY) ## List namespaces of a local API server through both clients, across a rotation
-	@$(BIN)/python examples/demo.py
+demo: $(READY) ## Replace credentials under load on a local API server, live (DEMO_ARGS='--mode cert')
+	@$(BIN)/kubeauth demo $(DEMO_ARGS)
 
 .PHONY: config
 config: $(READY) ## Show what your kubeconfig (or a bundled sample) resolves to

@@ -1,7 +1,8 @@
-"""The main job, on a machine without a cluster: `make demo`.
+"""Files that change under a client: a new certificate, and nothing is restarted.
 
 Starts a local API server with its own CA, writes a kubeconfig for it, and lists the namespaces through
 `Client` and `AsyncClient`, while the client certificate in the kubeconfig's files is replaced.
+`kubeauth demo` shows the same with a plugin, and under load.
 """
 
 from __future__ import annotations

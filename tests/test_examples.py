@@ -77,8 +77,8 @@ def kubeconfig(server: APIServer, tmp_path: Path) -> str:
     return str(path)
 
 
-def test_demo_shows_the_rotation() -> None:
-    shown = run("demo.py", COLUMNS="120")
+def test_rotation() -> None:
+    shown = run("rotation.py", COLUMNS="120")
     assert shown.returncode == 0, shown.stderr
     assert "kubeauth.Client lists namespaces: default, kube-public, kube-system" in shown.stdout
     assert "kubeauth.AsyncClient lists namespaces: default, kube-public, kube-system" in shown.stdout
