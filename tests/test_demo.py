@@ -196,6 +196,22 @@ class TestInside:
             stream.received(json.dumps({"object": {"metadata": {"resourceVersion": str(version)}}}))
         assert stream.problem == "a watch missed an event"
 
+    def test_a_credential_that_is_revoked(self, capsys: pytest.CaptureFixture[str]) -> None:
+        class Revoking(PlainScreen):
+            has_revoked = False
+
+            def tick(self, run: Run) -> None:
+                if run.cluster is not None and run.elapsed > 0.5 and not self.has_revoked:
+                    self.has_revoked = True
+                    run.cluster.issuer.tokens.clear()
+
+        run = ran(DemoCluster(token=True, certificate=False, lifetime=60.0), 1.5, Revoking())
+        assert run.succeeded, run.figures.reasons
+        assert (run.rotations, run.plugin.runs) == (1, 2)
+        assert run.cluster is not None
+        assert run.cluster.refused > 0
+        assert "that came too late were repeated" in capsys.readouterr().out
+
     def test_an_interrupted_run_ends_with_its_summary(self, capsys: pytest.CaptureFixture[str]) -> None:
         class Impatient(PlainScreen):
             def tick(self, run: Run) -> None:
@@ -333,6 +349,27 @@ class TestThere:
         assert status == 0, text
         assert (number(facts(text)["plugin runs"]), facts(text)["rotations"]) == (2, "1")
         assert "The credential was replaced once under" in text
+
+    def test_a_plugin_that_must_be_waited_for(
+        self, server: APIServer, plugin: PluginScript, demo: Callable[..., tuple[int, str]]
+    ) -> None:
+        server.tokens["another-token"] = "alice"
+        plugin.answer(token="alices-token", expires_in=2)
+
+        def change() -> None:
+            wait_until(lambda: len(plugin.runs) == 1)
+            time.sleep(0.2)
+            plugin.answer(token="another-token", expires_in=900, sleep=2.0)
+
+        changing = threading.Thread(target=change)
+        changing.start()
+        status, text = demo("--seconds", "4.5")
+        changing.join()
+        assert status == 0, text
+        waited = re.search(r"(\d+) requests waited for one after the first", text)
+        assert waited is not None
+        assert int(waited[1]) >= 4  # all who ask
+        assert f"none failed, and {waited[1]} had to wait for the plugin." in text
 
     def test_the_same_credential_again_is_no_rotation(
         self, plugin: PluginScript, demo: Callable[..., tuple[int, str]]

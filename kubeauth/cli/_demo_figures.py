@@ -46,6 +46,8 @@ class Finished(NamedTuple):
     begun: float
     ended: float
     failure: str | None = None
+    waited: bool = False
+    """There was no credential when it began: a plugin had to be waited for."""
 
 
 class Figures:
@@ -55,6 +57,7 @@ class Figures:
         """`cell` is how many seconds one character of a drawing stands for."""
         self.finished: deque[Finished] = deque()
         self.requests = 0
+        self.waited = 0
         self.reasons: Counter[str] = Counter()
         self.rotations: list[float] = []
         """When."""
@@ -78,6 +81,7 @@ class Figures:
         while self.finished:
             request = self.finished.popleft()
             self.requests += 1
+            self.waited += request.waited
             if request.failure is not None:
                 self.reasons[request.failure] += 1
             elif request.begun >= self.began + WARM_UP:

@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import kubeauth
 from kubeauth.cli._demo_figures import Figures, Finished
@@ -109,12 +110,17 @@ class Load:
             self._get(begun)
             self._stop.wait(begun + self.plan.every - time.monotonic())
 
+    def _is_over(self) -> bool:
+        expires = self.status.expires
+        return expires is not None and expires < datetime.now(UTC)
+
     def _get(self, begun: float) -> None:
+        waits = self._is_over()
         try:
             failure = _failure(self._client.get(self.plan.path).status_code)
         except Exception as error:
             failure = _reason(error)
-        self._figures.finished.append(Finished(begun, time.monotonic(), failure))
+        self._figures.finished.append(Finished(begun, time.monotonic(), failure, waits))
 
     def _watch(self, path: str, stream: Stream) -> None:
         try:
@@ -148,12 +154,12 @@ class Load:
     async def _acall(self, client: kubeauth.AsyncClient, delay: float) -> None:
         await asyncio.sleep(delay)
         while not self._stop.is_set():
-            begun = time.monotonic()
+            begun, waits = time.monotonic(), self._is_over()
             try:
                 failure = _failure((await client.get(self.plan.path)).status_code)
             except Exception as error:
                 failure = _reason(error)
-            self._figures.finished.append(Finished(begun, time.monotonic(), failure))
+            self._figures.finished.append(Finished(begun, time.monotonic(), failure, waits))
             await asyncio.sleep(max(begun + self.plan.every - time.monotonic(), 0.0))
 
     async def _awatch(self, client: kubeauth.AsyncClient, path: str, stream: Stream) -> None:

@@ -25,8 +25,6 @@ class PluginCounts(NamedTuple):
     ended: int = 0
     """What came of them is known."""
     failed: int = 0
-    waited_for: int = 0
-    """Runs after the first that somebody had to wait for."""
 
     @property
     def is_at_rest(self) -> bool:
@@ -73,18 +71,17 @@ class Meters:
                     yield sample
 
     def _counted(self) -> PluginCounts:
-        begun = runs = ended = failed = waited_for = 0
+        begun = runs = ended = failed = 0
         for sample in self._samples():
-            value, labels = int(sample.value) if sample.name.endswith("_total") else 0, sample.labels
+            value = int(sample.value) if sample.name.endswith("_total") else 0
             if sample.name == _POLICY_CALLS:
                 begun += value
             elif sample.name == _CALLS:
                 runs += value
             elif sample.name == _RENEWALS:
                 ended += value
-                failed += value * (labels["result"] == "failure")
-                waited_for += value * (labels["reason"] in ("expired", "unauthorized"))
-        return PluginCounts(begun, runs, ended, failed, waited_for)
+                failed += value * (sample.labels["result"] == "failure")
+        return PluginCounts(begun, runs, ended, failed)
 
 
 def _mean(value: float) -> str:

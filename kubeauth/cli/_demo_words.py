@@ -53,8 +53,8 @@ def first_request(run: Run) -> str:
 
 def plugin_runs(run: Run) -> str:
     """Who noticed them."""
-    failed = f"{run.plugin.failed} failed, " if run.plugin.failed else ""
-    return f"{failed}{run.plugin.waited_for} waited for, after the first"
+    failed = f"{run.plugin.failed} failed; " if run.plugin.failed else ""
+    return f"{failed}{run.figures.waited:,} requests waited for one after the first"
 
 
 def server_saw(cluster: DemoCluster) -> str:
@@ -108,8 +108,11 @@ def _seen(run: Run) -> str:
     if not run.rotations:
         return f"{requests}, and none failed; the credential was not replaced meanwhile."
     seen = f"The credential was replaced {_times(run.rotations)} under {requests}: none failed, and "
-    if run.plugin.waited_for:
-        seen += f"the plugin had to be waited for {_times(run.plugin.waited_for)}."
+    late = 0 if run.cluster is None else run.cluster.refused
+    if late:
+        seen += f"{late:,} that came too late were repeated with the next one."
+    elif run.figures.waited:
+        seen += f"{run.figures.waited:,} had to wait for the plugin."
     else:
         seen += "none had to wait for the plugin."
     if "certificate" in run.load.status.kind:
