@@ -107,14 +107,11 @@ def _seen(run: Run) -> str:
         return f"{run.figures.failures:,} of {requests} failed."
     if not run.rotations:
         return f"{requests}, and none failed; the credential was not replaced meanwhile."
-    seen = f"The credential was replaced {_times(run.rotations)} under {requests}: none failed, and "
+    seen = f"The credential was replaced {_times(run.rotations)} under {requests}: none failed"
     late = 0 if run.cluster is None else run.cluster.refused
     if late:
-        seen += f"{late:,} that came too late were repeated with the next one."
-    elif run.figures.waited:
-        seen += f"{run.figures.waited:,} had to wait for the plugin."
-    else:
-        seen += "none had to wait for the plugin."
+        seen += f", {late:,} that came too late were repeated with the next one"
+    seen += f", and {run.figures.waited or 'none'} had to wait for the plugin."
     if "certificate" in run.load.status.kind:
         seen += " A new certificate means new connections: their handshakes are what a rotation takes."
     return seen
