@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from kubeauth._credentials._shared import SHARED
 from kubeauth.testing import APIServer, Authority, FakeClock
 from tests.faces import FACES, Face
 
@@ -38,6 +39,13 @@ def own_temporary_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     before, tempfile.tempdir = tempfile.tempdir, str(tmp_path_factory.mktemp("tmp"))
     yield
     tempfile.tempdir = before
+
+
+@pytest.fixture(autouse=True)
+def nothing_shared() -> Iterator[None]:
+    """What a plugin gave to one test is not there in the next, nor in its metrics."""
+    yield
+    SHARED._kept.clear()
 
 
 @pytest.fixture
