@@ -279,7 +279,7 @@ class ExecSource:
             identity = Identity(answer.certificate, answer.key)
             if why := identity_problem(identity):
                 reason = f"failed parsing client key/certificate: {why.rstrip('.')}"
-                raise output_error(command, reason, "It must print a certificate and its own key, both PEM.")
+                raise output_error(command, reason, "The two must belong together, and both be PEM.")
         if identity is not None and identity == self._held.credential.identity:
             identity = self._held.credential.identity  # the same object: connections can be kept
         return Credential(authorization, identity)
@@ -321,7 +321,7 @@ class ExecSource:
         return _Held(credential, dates, expires, ends, ends - window, expires - window)
 
     def _observe(self, before: _Held, after: _Held, date: float) -> None:
-        if before is after:
+        if before.credential is after.credential:
             return
         if before.dates is not None and before.credential.identity is not after.credential.identity:
             age, lifetime = date - before.dates.not_before, before.dates.not_after - before.dates.not_before

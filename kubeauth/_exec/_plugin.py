@@ -122,8 +122,9 @@ class Plugin:
             return self._not_found(found.reason)
         # What the policy was asked about is what is run, whatever PATH says by now.
         path = self.command if isinstance(found, NotFound) else found
-        program, info_size = self._program(path, interacts)
+        info_size = 0
         try:
+            program, info_size = self._program(path, interacts)
             return run(
                 program,
                 interactive=interacts,
@@ -137,8 +138,9 @@ class Plugin:
             # Not in its own words, and not as the cause: it may quote what cannot be passed on.
             return _Failure(
                 PluginNotStarted(
-                    f"{ASKED}exec: an argument or a variable for {self.command} has a NUL byte in it, or a "
-                    "variable's name an equals sign. Check args and env in users[].user.exec.",
+                    f"{ASKED}exec: an argument or a variable for {self.command} cannot be passed on: it has a "
+                    "NUL byte or half a character in it, or a variable's name an equals sign. Check args and "
+                    "env in users[].user.exec.",
                     command=self.command,
                 ),
                 status=INTERNAL_ERROR,
@@ -195,7 +197,8 @@ class Plugin:
             advice = "Check command in users[].user.exec: there is no such file."
             failure = PluginNotFound(f"{why}. {advice}", command=self.command)
         else:
-            advice = _START_ADVICE.get(error.errno or 0, "")
+            number = errno.EISDIR if os.path.isdir(path) else error.errno or 0
+            advice = _START_ADVICE.get(number, "")
             if error.errno == errno.E2BIG and self._cluster is not None:
                 advice = (
                     f"What it is told about the cluster takes {info_size:,} bytes, most of it the CA. Cut "
@@ -241,9 +244,9 @@ class Plugin:
 
 def output_error(command: str, reason: str, advice: str) -> PluginOutputError:
     """A plugin that ran, and said something that is no use."""
-    return PluginOutputError(
-        f"{ASKED}{reason}. {advice} The plugin is {command}.", command=command, reason=reason
-    )
+    end = "" if reason.endswith("?") else "."
+    message = f"{ASKED}{reason}{end} {advice} The plugin is {command}."
+    return PluginOutputError(message, command=command, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +292,4 @@ def _bytes(text: str) -> bytes:
 
 
 def _stdin_is_terminal() -> bool:
-    try:
-        return os.isatty(0)
-    except OSError:
-        return False
+    return os.isatty(0)

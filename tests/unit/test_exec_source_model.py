@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import threading
 from contextlib import suppress
 from typing import Any
 
@@ -16,42 +14,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kubeauth import errors
 from kubeauth._credentials._credential import Credential, Refusal
 from kubeauth._credentials._exec_source import ExecSource
-from kubeauth._exec._codec import PluginCredential
 from kubeauth._exec._observer import NobodyWatches
-from kubeauth._secret import Secret
 from kubeauth.testing import FakeClock
+from tests.scripted import ScriptedPlugin
 
 ORIGINS = st.sampled_from(["a", "b"])
 SECONDS = st.sampled_from([0.3, 1.0, 1.5, 2.5, 9.0, 40.0, 700.0])
 ANSWERS = st.sampled_from([None, 10.0, 60.0, -5.0, "broken"])
-
-
-class ScriptedPlugin:
-    """Gives what it is told to: a lifetime in seconds, None for no end, or a failure."""
-
-    command = "scripted"
-    would_interact = False
-
-    def __init__(self, clock: FakeClock) -> None:
-        self.next: float | str | None = None
-        self.runs = 0
-        self._clock = clock
-        self._numbers = itertools.count(1)
-        self.entered = threading.Event()
-        self.may_go = threading.Event()
-        self.may_go.set()
-
-    def ask(self, _is_wanted: object) -> PluginCredential:
-        self.runs += 1
-        self.entered.set()
-        self.may_go.wait()
-        if isinstance(self.next, str):
-            raise errors.PluginFailed(self.next, command="scripted", exit_code=1)
-        expires = None if self.next is None else self._clock.time() + self.next
-        return PluginCredential(Secret(f"t{next(self._numbers)}"), None, None, expires)
-
-    def stop(self) -> None: ...
-    def after_fork(self) -> None: ...
 
 
 class Model:

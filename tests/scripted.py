@@ -1,0 +1,39 @@
+"""A plugin without a process, for tests of what is made of its answers."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+from kubeauth import errors
+from kubeauth._exec._codec import PluginCredential
+from kubeauth._secret import Secret
+from kubeauth.testing import FakeClock
+
+
+class ScriptedPlugin:
+    """Gives what it is told to: a lifetime in seconds, None for no end, or a failure."""
+
+    command = "scripted"
+    would_interact = False
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.next: float | str | None = None
+        self.runs = 0
+        self._clock = clock
+        self._numbers = itertools.count(1)
+        self.entered = threading.Event()
+        self.may_go = threading.Event()
+        self.may_go.set()
+
+    def ask(self, _is_wanted: object) -> PluginCredential:
+        self.runs += 1
+        self.entered.set()
+        self.may_go.wait()
+        if isinstance(self.next, str):
+            raise errors.PluginFailed(self.next, command="scripted", exit_code=1)
+        expires = None if self.next is None else self._clock.time() + self.next
+        return PluginCredential(Secret(f"t{next(self._numbers)}"), None, None, expires)
+
+    def stop(self) -> None: ...
+    def after_fork(self) -> None: ...

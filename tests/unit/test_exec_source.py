@@ -1,0 +1,152 @@
+"""What a source makes of a plugin's answers, step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeauth import errors
+from kubeauth._credentials._credential import Refusal
+from kubeauth._credentials._exec_source import ExecSource
+from kubeauth._exec._expiry import date_of, seconds_of
+from kubeauth._exec._observer import NobodyWatches
+from kubeauth.testing import FakeClock
+from tests.scripted import ScriptedPlugin
+
+
+class Watcher(NobodyWatches):
+    def __init__(self) -> None:
+        self.renewals: list[tuple[str, bool]] = []
+        self.installations = 0
+
+    def renewed(self, *, reason: str, succeeded: bool) -> None:
+        self.renewals.append((reason, succeeded))
+
+    def installed(self, source: object, *, certificate_ends: float | None, token_ends: float | None) -> None:
+        self.installations += 1
+
+
+class Bench:
+    def __init__(self, *, refresh_ahead: bool = True, would_interact: bool = False) -> None:
+        self.clock = FakeClock()
+        self.plugin = ScriptedPlugin(self.clock)
+        self.plugin.would_interact = would_interact
+        self.watcher = Watcher()
+        plugin: Any = self.plugin
+        self.source = ExecSource(
+            plugin, self.clock, self.watcher, refresh_ahead=refresh_ahead, chance=lambda: 0.5
+        )
+
+    def get(self, refused: Refusal | None = None) -> str | None:
+        authorization = self.source.get(refused).authorization
+        if (flight := self.source._flight) is not None:
+            flight.wait()  # an ahead-run, which nobody else waits for
+        return authorization
+
+
+def test_renewed_ahead_of_its_end() -> None:
+    bench = Bench()
+    bench.plugin.next = 100.0
+    assert bench.get() == "Bearer t1"
+    bench.clock.advance(90)
+    assert bench.get() == "Bearer t1"
+    assert bench.plugin.runs == 1
+    bench.clock.advance(2)
+    # Who starts it goes on with what there is.
+    assert bench.get() == "Bearer t1"
+    assert bench.get() == "Bearer t2"
+    assert bench.watcher.renewals == [("first", True), ("ahead", True)]
+
+
+@pytest.mark.parametrize("options", [{"refresh_ahead": False}, {"would_interact": True}], ids=str)
+def test_not_ahead_if_nobody_wants_it_or_somebody_would_be_asked(options: dict[str, bool]) -> None:
+    bench = Bench(**options)
+    bench.plugin.next = 100.0
+    bench.get()
+    bench.clock.advance(100)
+    assert bench.get() == "Bearer t1"
+    bench.clock.advance(0.1)
+    assert bench.get() == "Bearer t2"
+    assert bench.watcher.renewals == [("first", True), ("expired", True)]
+
+
+def test_ahead_and_over_on_arrival_the_better_one_stays_x45() -> None:
+    bench = Bench()
+    bench.plugin.next = 100.0
+    bench.get()
+    bench.clock.advance(95)
+    bench.plugin.next = -1.0
+    assert bench.get() == bench.get() == "Bearer t1"
+    assert bench.plugin.runs == 2
+    assert bench.watcher.renewals == [("first", True), ("ahead", False)]
+    assert bench.watcher.installations == 1
+    assert "already over" in str(bench.source.status().last_error)
+
+
+def test_a_first_run_that_failed_is_still_the_first() -> None:
+    bench = Bench()
+    bench.plugin.next = "broken"
+    with pytest.raises(errors.PluginFailed):
+        bench.get()
+    assert not bench.source.is_over()
+    bench.clock.advance(2)
+    bench.plugin.next = None
+    bench.get()
+    assert bench.watcher.renewals == [("first", False), ("first", True)]
+
+
+def test_the_date_set_forward_does_not_cut_a_back_off_short() -> None:
+    bench = Bench()
+    bench.plugin.next = 10_000.0
+    bench.get()
+    bench.clock.advance(9_800)
+    bench.plugin.next = "broken"
+    bench.get()
+    assert bench.plugin.runs == 2
+    bench.clock.set_date(bench.clock.time() + 50)
+    for _ in range(5):
+        bench.get()
+    assert bench.plugin.runs == 2
+    bench.clock.advance(1)
+    bench.get()
+    assert bench.plugin.runs == 3
+
+
+def test_the_limits_of_many_origins_are_not_kept_for_ever() -> None:
+    bench = Bench()
+    bench.get()
+    for number in range(200):
+        bench.get(Refusal(bench.source.latest, number))
+    assert len(bench.source._limits) <= 64
+
+
+def test_after_a_fork_nobody_waits_for_a_run_of_the_parent() -> None:
+    """As the hook is called in a child: the threads that held the lock, and flew, are not there."""
+    bench = Bench()
+    bench.source._mu.acquire()
+    bench.source._flight = object()  # type: ignore[assignment]
+    bench.source.after_fork()
+    assert bench.get() == "Bearer t1"
+
+
+def test_an_error_of_ours_is_told_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+
+    secret = "-".join(("sentinel", "token"))
+
+    def ask(_is_wanted: object) -> Any:
+        raise KeyError(secret)
+
+    bench.plugin.ask = ask  # type: ignore[method-assign]
+    with pytest.raises(errors.PluginError, match=r"failed unexpectedly \(KeyError\)") as caught:
+        bench.get()
+    assert secret not in caplog.text + repr(caught.value)
+    assert "test_exec_source.py" in caplog.text  # but where it was
+
+
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
+def test_a_time_that_no_calendar_has_x39(text: str) -> None:
+    seconds = seconds_of(text)
+    assert seconds is not None
+    assert date_of(seconds) is None
