@@ -138,7 +138,7 @@ class Plugin:
             # Not in its own words, and not as the cause: it may quote what cannot be passed on.
             return _Failure(
                 PluginNotStarted(
-                    f"{ASKED}exec: an argument or a variable for {self.command} cannot be passed on: it has a "
+                    f"{ASKED}exec: an argument or variable for {self.command} cannot be passed on: it has a "
                     "NUL byte or half a character in it, or a variable's name an equals sign. Check args and "
                     "env in users[].user.exec.",
                     command=self.command,

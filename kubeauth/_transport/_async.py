@@ -21,9 +21,6 @@ from kubeauth._transport._tls import handshakes
 from kubeauth._transport._words import hide_locals, tls_failure
 from kubeauth.errors import KubeAuthError
 
-# What of a 401 is read before the request is repeated; after that, its connection is not worth it.
-_SHORT = 65536
-
 
 class AsyncLeasedStream:
     """A response's body that gives its lease back when it is closed, so that the pool can be."""
@@ -162,14 +159,12 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
         return replayed
 
     async def _used_up(self, response: Response) -> None:
-        """Reads what a response has left if it is short, so that its connection can be used again."""
-        length = 0
+        """Reads a response if it is short, so that its connection can be used again."""
         try:
-            if not response.is_closed:
-                async for chunk in response.stream:
-                    length += len(chunk)
-                    if length > _SHORT:
-                        break
+            # To its end or not at all: trio complains of whoever leaves httpx in the middle of it.
+            if not response.is_closed and self._is_short(response):
+                async for _ in response.stream:
+                    pass
         except Exception:
             # A connection that breaks here is just not used again.
             logger.debug("the body of a 401 could not be read")

@@ -24,7 +24,7 @@ from kubeauth._secret import Secret
 from kubeauth._transport._given import config_of
 from kubeauth._transport._leases import Ledger, Pool
 from kubeauth._transport._logs import keep_secrets_out_of_logs
-from kubeauth._transport._shapes import RequestLike, URLLike
+from kubeauth._transport._shapes import RequestLike, ResponseLike, URLLike
 from kubeauth._transport._sign import SIGNED_BY_AUTH, Signer
 from kubeauth._transport._tls import Trust, cluster_context, handshakes, proxy_context, public_context
 from kubeauth._transport._trust import trust_source
@@ -40,6 +40,8 @@ Inner = TypeVar("Inner")
 Make = Callable[[ssl.SSLContext, Secret[str] | None, ssl.SSLContext | None], Inner]
 
 _REBUILD_AFTER = 1.0
+# What of a 401 is read before the request is repeated; with more, its connection is not worth it.
+_SHORT = 65536
 
 
 class TransportState(ABC, Generic[Inner]):
@@ -171,6 +173,10 @@ class TransportState(ABC, Generic[Inner]):
             and pool.answered
             and handshakes() == handshakes_before
         )
+
+    def _is_short(self, response: ResponseLike) -> bool:
+        length = response.headers.get("Content-Length") or ""
+        return length.isdecimal() and int(length) <= _SHORT
 
     def _worth_a_replay(self, request: RequestLike, refused: Credential, newer: Credential) -> bool:
         """Whether a request that met a 401 may go once more: it can be, and says something else."""
