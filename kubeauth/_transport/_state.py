@@ -175,8 +175,8 @@ class TransportState(ABC, Generic[Inner]):
         )
 
     def _is_short(self, response: ResponseLike) -> bool:
-        length = response.headers.get("Content-Length") or ""
-        return length.isdecimal() and int(length) <= _SHORT
+        lengths = [value for name, value in response.headers.raw if name.lower() == b"content-length"]
+        return len(lengths) == 1 and lengths[0].isdigit() and int(lengths[0]) <= _SHORT
 
     def _worth_a_replay(self, request: RequestLike, refused: Credential, newer: Credential) -> bool:
         """Whether a request that met a 401 may go once more: it can be, and says something else."""
