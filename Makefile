@@ -47,7 +47,7 @@ config: $(READY) ## Show what your kubeconfig (or a bundled sample) resolves to
 
 .PHONY: test
 test: $(READY) ## Run the tests (only Python is needed)
-	$(BIN)/coverage run -m pytest -q -m "not load"
+	$(BIN)/python -m pytest -q -m "not load" -n auto --dist loadfile --cov --cov-report= --cov-fail-under=0
 	$(BIN)/coverage report
 
 .PHONY: test-load

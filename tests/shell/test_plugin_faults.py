@@ -205,7 +205,7 @@ FAULTS = {
     "another one's key": Fault(
         lambda plugin: plugin.prints(pair("carol", "dave")),
         OUTPUT,
-        "failed parsing client key/certificate: the private key does not match the certificate.*its own key",
+        "failed parsing client key/certificate: the private key does not match the certificate.*belong together",
     ),
     "garbage for a pair": Fault(
         prints(document({"clientCertificateData": "x", "clientKeyData": "y"})),

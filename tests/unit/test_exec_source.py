@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kubeauth import errors
-from kubeauth._credentials._credential import Refusal
+from kubeauth import Client, Secret, errors, load_config
+from kubeauth._credentials._credential import Identity, Refusal
+from kubeauth._credentials._dates import dates_of
 from kubeauth._credentials._exec_source import ExecSource
+from kubeauth._credentials._flight import Flight
 from kubeauth._exec._expiry import date_of, seconds_of
 from kubeauth._exec._observer import NobodyWatches
-from kubeauth.testing import FakeClock
+from kubeauth.testing import APIServer, Authority, FakeClock, PluginScript
 from tests.scripted import ScriptedPlugin
 
 
@@ -150,3 +154,30 @@ def test_a_time_that_no_calendar_has_x39(text: str) -> None:
     seconds = seconds_of(text)
     assert seconds is not None
     assert date_of(seconds) is None
+
+
+def test_who_comes_when_a_flight_has_landed_does_not_wait() -> None:
+    flight = Flight("first")
+    flight.land(None)
+    flight.wait()
+    assert flight.taken() is None
+
+
+def test_the_dates_of_what_is_no_certificate_are_not_known() -> None:
+    assert (
+        dates_of(Identity(b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----", Secret(b""))) is None
+    )
+
+
+def test_a_certificate_without_a_timestamp_ends_when_it_says_m4(
+    tmp_path: Path, server: APIServer, authority: Authority, clock: FakeClock
+) -> None:
+    """In what `status` says. When to renew it is for the server to say (X44)."""
+    end = datetime(2031, 5, 6, tzinfo=UTC)
+    pair = authority.client("carol", not_after=end)
+    plugin = PluginScript(tmp_path)
+    plugin.answer(certificate=pair.certificate, key=pair.key)
+    with Client(load_config(server.kubeconfig({"exec": plugin.stanza()})), clock=clock) as client:
+        assert client.get("/version").status_code == 200
+        assert client.status().expires == end
+        assert client.status().kind == "certificate"

@@ -189,4 +189,4 @@ def number_of(credential: Credential) -> int:
 
 
 TestSourceMachine = SourceMachine.TestCase
-TestSourceMachine.settings = settings(max_examples=300, stateful_step_count=50)
+TestSourceMachine.settings = settings(max_examples=200, stateful_step_count=50)
