@@ -22,6 +22,7 @@ def dates_of(identity: Identity) -> Dates | None:
     try:
         leaf = load_pem_x509_certificates(identity.certificate)[0]
         return Dates(leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp())
-    except (ValueError, OverflowError):
-        # OpenSSL took it, cryptography is stricter: the credential works, its end is not known.
+    except Exception:
+        # OpenSSL took it, cryptography is stricter, and its errors have nothing in common: InvalidVersion is
+        # no ValueError. The credential works, its end is not known.
         return None

@@ -253,6 +253,7 @@ class ExecSource:
             # Whoever stops it now may come before there is a program to stop.
             answer = self._plugin.ask(lambda: not flight.was_stopped)
             credential = self._checked(answer)
+            dates = dates_of(credential.identity) if credential.identity else None
         except KubeAuthError as error:
             self._land_failure(flight, error)
         except Exception as error:
@@ -261,7 +262,7 @@ class ExecSource:
             what = f"{ASKED}asking {self._plugin.command} failed unexpectedly ({type(error).__name__})"
             self._land_failure(flight, PluginError(what, command=self._plugin.command))
         else:
-            self._land(flight, credential, answer.expires, self._clock.monotonic() - started)
+            self._land(flight, credential, dates, answer.expires, self._clock.monotonic() - started)
         finally:
             if not flight.has_landed:  # Ctrl-C: who waited must see to it themselves
                 with self._mu:
@@ -284,8 +285,14 @@ class ExecSource:
             identity = self._held.credential.identity  # the same object: connections can be kept
         return Credential(authorization, identity)
 
-    def _land(self, flight: Flight, credential: Credential, expires: float | None, seconds: float) -> None:
-        dates = dates_of(credential.identity) if credential.identity else None
+    def _land(
+        self,
+        flight: Flight,
+        credential: Credential,
+        dates: Dates | None,
+        expires: float | None,
+        seconds: float,
+    ) -> None:
         with self._mu:
             now, date = self._clock.monotonic(), self._clock.time()
             before = self._held
