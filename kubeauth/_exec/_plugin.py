@@ -85,9 +85,10 @@ class Plugin:
         raise answer.error from answer.cause
 
     def stop(self) -> None:
-        """Ends the run that is under way, if there is one."""
+        """Ends the run that is not wanted any more, if there is one; not the next, which may have begun."""
         for child in list(self._children):
-            child.stop()
+            if child.is_stopped:
+                child.stop()
 
     def after_fork(self) -> None:
         """In a child: what runs is the parent's."""

@@ -264,6 +264,19 @@ class TestEnding:
         assert script.runs == 0
         assert plugin.ask().token is not None
 
+    def test_stopping_a_run_that_is_over_leaves_the_next_alone(self, script: Misbehaving) -> None:
+        """Who closes the last client says so first and stops after: in between, another may have come."""
+        script.does("time.sleep(0.3); give(token='t')")
+        plugin = Plugin(script.exec(timeout=60.0), None, Counts())
+        results: list[Any] = []
+        thread = threading.Thread(target=lambda: results.append(plugin.ask(lambda: True)))
+        thread.start()
+        while not script.runs:
+            time.sleep(0.005)
+        plugin.stop()
+        thread.join()
+        assert results[0].token is not None
+
     def test_it_is_stopped_at_any_moment(self, script: Misbehaving) -> None:
         """From the first instruction on: nothing is left, whenever it comes."""
         script.does("signal.signal(signal.SIGTERM, signal.SIG_IGN); fork(); time.sleep(60)")
