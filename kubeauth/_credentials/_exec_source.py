@@ -29,7 +29,8 @@ from kubeauth.errors import KubeAuthError, PluginError
 logger = logging.getLogger("kubeauth.credentials")
 
 NOTHING = Credential()
-_MOST_ORIGINS = 64
+# A fleet whose clusters share a plugin, and all refuse it.
+_MOST_ORIGINS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +210,10 @@ class ExecSource:
         """Whether a 401 from there is worth another run."""
         limit = self._limits.get(origin, NO_LIMIT)
         allows = limit.allows(now)
+        # The last to be asked about goes to the end; the first is who has not answered 401 for longest.
+        self._limits.pop(origin, None)
         if len(self._limits) >= _MOST_ORIGINS:
-            self._limits.clear()
+            del self._limits[next(iter(self._limits))]
         self._limits[origin] = limit.after_a_run(now, self._chance()) if allows else limit.refused(now)
         return allows
 
