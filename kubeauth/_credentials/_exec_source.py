@@ -305,9 +305,10 @@ class ExecSource:
                 self._failed_locked(_over_on_arrival(self._plugin.command), now)
             else:
                 self._failure, self._failures, self._retry_at = None, 0, -math.inf
-            # Over on arrival is handed out once all the same (X45); but what is better stays.
-            if is_over and flight.reason == "ahead" and before.is_good(now, date):
-                self._put_off_locked(now, date)
+            # Over on arrival is handed out once all the same (X45); but what is better stays. Also after a
+            # 401: where that came from it may be refused, but others may be content with it.
+            if is_over and before.is_good(now, date):
+                self._put_off_locked(flight, now, date)
             else:
                 self._held = self._holding(credential, dates, expires, seconds, now, date)
         self._observer.renewed(reason=flight.reason, succeeded=not is_over)
@@ -350,7 +351,7 @@ class ExecSource:
             self._flight = None
             if not flight.was_stopped:
                 self._failed_locked(error, now)
-            self._put_off_locked(now, date)
+            self._put_off_locked(flight, now, date)
             is_good = self._held.is_good(now, date)
             # Who came after the last one left did not want it stopped.
             outcome = None if flight.was_stopped and self._users else error
@@ -364,8 +365,10 @@ class ExecSource:
         self._failure = error
         self._retry_at = now + back_off(self._failures, self._chance())
 
-    def _put_off_locked(self, now: float, date: float) -> None:
-        """After a renewal that failed: when to think of the next."""
+    def _put_off_locked(self, flight: Flight, now: float, date: float) -> None:
+        """After a renewal ahead that failed: when to think of the next. Others leave it where it was."""
+        if flight.reason != "ahead":
+            return
         held, wait = self._held, max(self._retry_at - now, 0.0)
         self._held = replace(held, due=min(held.ends, now + wait), due_date=min(held.expires, date + wait))
 

@@ -51,9 +51,10 @@ class Model:
             self.retry_at = now + min(2.0 ** (self.failures - 1), 30.0)
         else:
             self.failures, self.retry_at = 0, -math.inf
-        if isinstance(next_, str) or (over and ahead and good):
-            wait = max(self.retry_at - now, 0)
-            self.due, self.due_date = min(self.ends, now + wait), min(self.expires, date + wait)
+        if isinstance(next_, str) or (over and good):
+            if ahead:
+                wait = max(self.retry_at - now, 0)
+                self.due, self.due_date = min(self.ends, now + wait), min(self.expires, date + wait)
             return None if isinstance(next_, str) else self.tokens
         self.token = self.tokens
         if next_ is None:
