@@ -100,31 +100,41 @@ class ExecSource:
         With `refused`, another one than that; the same if it is too soon to ask the plugin again.
         """
         while True:
-            boarded = self._board(refused)
-            if isinstance(boarded, Credential):
-                return boarded
-            flight, flies = boarded
-            if flies:
-                self._fly(flight)
-            else:
-                flight.wait()
-            if (credential := flight.taken()) is not None:
+            own = Flight()
+            try:
+                boarded = self._board(refused, own)
+                if isinstance(boarded, Credential):
+                    return boarded
+                if boarded is own:
+                    self._fly(own)
+                elif boarded.pilot == threading.get_ident():
+                    raise self._asked_within()
+                else:
+                    boarded.wait()
+            except BaseException:
+                self._abandon(own)
+                raise
+            if (credential := boarded.taken()) is not None:
                 return credential
 
     async def aget(self, refused: Refusal | None = None) -> Credential:
         """As `get`, off the event loop. Cancelling leaves the run to itself, and its result to the others."""
         while True:
-            boarded = self._board(refused)
-            if isinstance(boarded, Credential):
-                return boarded
-            flight, flies = boarded
-            if flies:
-                self._fly_in_background(flight)
+            own = Flight()
+            try:
+                boarded = self._board(refused, own)
+                if isinstance(boarded, Credential):
+                    return boarded
+                if boarded is own:
+                    self._fly_in_background(own)
+            except BaseException:
+                self._abandon(own)
+                raise
             # Of all tasks of a loop one occupies a thread; the others find that it has landed.
             async with gate_of(self):
-                if not flight.has_landed:
-                    await self._await_landing(flight)
-            if (credential := flight.taken()) is not None:
+                if not boarded.has_landed:
+                    await self._await_landing(boarded)
+            if (credential := boarded.taken()) is not None:
                 return credential
 
     async def _await_landing(self, flight: Flight) -> None:
@@ -179,12 +189,13 @@ class ExecSource:
     def after_fork(self) -> None:
         """In a child: the lock may be held, and the plugin run, by threads that are not there."""
         self._mu = threading.Lock()
-        self._flight = None
+        if self._flight is not None:
+            self._give_up_locked(self._flight)
         self._plugin.after_fork()
 
-    def _board(self, refused: Refusal | None) -> Credential | tuple[Flight, bool]:
-        """A credential at hand; or the flight to wait for, and whether the caller must fly it."""
-        ahead = None
+    def _board(self, refused: Refusal | None, own: Flight) -> Credential | Flight:
+        """A credential at hand; or the flight to wait for. If that is `own`, the caller must fly it."""
+        starts_ahead = False
         with self._mu:
             now, date = self._clock.monotonic(), self._clock.time()
             held = self._held
@@ -193,17 +204,17 @@ class ExecSource:
             is_refused = is_good and refused is not None and refused.credential is held.credential
             if not is_good or is_refused:
                 if self._flight is not None:
-                    return self._flight, False
+                    return self._flight
                 self._raise_if_backing_off_locked(now)
                 if refused is None or not is_refused:
-                    return self._start_locked("first" if held.credential is NOTHING else "expired"), True
+                    return self._start_locked(own, "first" if held.credential is NOTHING else "expired")
                 if not self._may_run_again_locked(refused.origin, now):
                     return held.credential
-                return self._start_locked("unauthorized"), True
+                return self._start_locked(own, "unauthorized")
             if now >= held.due or date >= held.due_date:
-                ahead = self._start_ahead_locked(now)
-        if ahead is not None:
-            self._fly_in_background(ahead)
+                starts_ahead = self._starts_ahead_locked(own, now)
+        if starts_ahead:
+            self._fly_in_background(own)
         return held.credential
 
     def _may_run_again_locked(self, origin: Hashable, now: float) -> bool:
@@ -221,19 +232,37 @@ class ExecSource:
         if self._failure is not None and now < self._retry_at:
             raise again(self._failure) from self._failure.__cause__
 
-    def _start_locked(self, reason: str) -> Flight:
-        flight = self._flight = Flight(reason)
+    def _start_locked(self, flight: Flight, reason: str) -> Flight:
+        flight.reason = reason
+        self._flight = flight
         return flight
 
-    def _start_ahead_locked(self, now: float) -> Flight | None:
-        """Renews while the credential is still good, and puts off the next thought of it."""
+    def _starts_ahead_locked(self, flight: Flight, now: float) -> bool:
+        """Whether to renew now, while the credential is still good. Puts off the next thought of it."""
         if self._flight is not None or now < self._retry_at:
-            return None
+            return False
         held = self._held
         self._held = replace(held, due=held.ends, due_date=held.expires)
         if not self._refresh_ahead or self._plugin.would_interact:
-            return None
-        return self._start_locked("ahead")
+            return False
+        self._start_locked(flight, "ahead")
+        return True
+
+    def _abandon(self, flight: Flight) -> None:
+        """If it has not landed, nobody flies it any more: who waited must see to it themselves.
+
+        Ctrl-C, or whatever else a signal handler raises, may come between any two instructions: whoever is
+        about to fly calls this for it, from the moment that others could wait for it.
+        """
+        with self._mu:
+            if self._flight is flight:
+                self._give_up_locked(flight)
+        flight.land(None)
+
+    def _give_up_locked(self, flight: Flight) -> None:
+        self._flight = None
+        if flight.reason == "ahead":
+            self._held = replace(self._held, due=-math.inf, due_date=-math.inf)
 
     def _fly_in_background(self, flight: Flight) -> None:
         """In a thread that no exit waits for, and no cancelled caller ends."""
@@ -243,6 +272,14 @@ class ExecSource:
         except RuntimeError:
             self._land_failure(flight, self._no_thread())
 
+    def _asked_within(self) -> PluginError:
+        command = self._plugin.command
+        return PluginError(
+            f"{ASKED}this thread is running {command} already: a signal handler cannot wait for what it has "
+            "interrupted. Make the request from another thread.",
+            command=command,
+        )
+
     def _no_thread(self) -> PluginError:
         command = self._plugin.command
         return PluginError(
@@ -251,8 +288,9 @@ class ExecSource:
 
     def _fly(self, flight: Flight) -> None:
         """Runs the plugin, and lands whatever comes of it."""
-        started = self._clock.monotonic()
         try:
+            flight.pilot = threading.get_ident()
+            started = self._clock.monotonic()
             # Whoever stops it now may come before there is a program to stop.
             answer = self._plugin.ask(lambda: not flight.was_stopped)
             credential = self._checked(answer)
@@ -267,10 +305,7 @@ class ExecSource:
         else:
             self._land(flight, credential, dates, answer.expires, self._clock.monotonic() - started)
         finally:
-            if not flight.has_landed:  # Ctrl-C: who waited must see to it themselves
-                with self._mu:
-                    self._flight = None
-                flight.land(None)
+            self._abandon(flight)
 
     def _checked(self, answer: PluginCredential) -> Credential:
         """As a credential that can be sent and shown. PluginOutputError if it cannot (X40)."""
@@ -299,7 +334,7 @@ class ExecSource:
         with self._mu:
             now, date = self._clock.monotonic(), self._clock.time()
             before = self._held
-            self._flight = None
+            self._landed_locked(flight)
             is_over = expires is not None and expires < date
             if is_over:
                 self._failed_locked(_over_on_arrival(self._plugin.command), now)
@@ -348,7 +383,7 @@ class ExecSource:
         error.with_traceback(None)
         with self._mu:
             now, date = self._clock.monotonic(), self._clock.time()
-            self._flight = None
+            self._landed_locked(flight)
             if not flight.was_stopped:
                 self._failed_locked(error, now)
             self._put_off_locked(flight, now, date)
@@ -359,6 +394,10 @@ class ExecSource:
             logger.warning("%s\nThe credential there is stays in use until it is over", error)
         self._observer.renewed(reason=flight.reason, succeeded=False)
         flight.land(outcome)
+
+    def _landed_locked(self, flight: Flight) -> None:
+        if self._flight is flight:  # else it was given up, and another may have started
+            self._flight = None
 
     def _failed_locked(self, error: KubeAuthError, now: float) -> None:
         self._failures += 1

@@ -14,12 +14,14 @@ from kubeauth.errors import KubeAuthError
 class Flight:
     """Whoever waited takes its outcome, whatever it is. Lands once."""
 
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
+    def __init__(self) -> None:
+        self.reason = ""
         self.was_stopped = False
+        self.pilot: int | None = None
+        """The thread that runs the plugin."""
         self._outcome: Credential | KubeAuthError | None = None
         self._has_landed = False
-        # Guards the three above and the one below, for a few instructions.
+        # Guards the two above and the one below, for a few instructions.
         self._mu = threading.Lock()
         self._waiting: set[threading.Event] = set()
 
@@ -28,12 +30,14 @@ class Flight:
         return self._has_landed
 
     def land(self, outcome: Credential | KubeAuthError | None) -> None:
-        """Tells everybody. None: it came to nothing, and who waited must board another."""
+        """Tells everybody. None: it came to nothing, and who waited must board another.
+
+        The first outcome stays. After that it does no harm, and wakes whoever was missed when a signal came.
+        """
         with self._mu:
-            self._outcome = outcome
-            self._has_landed = True
-            waiting, self._waiting = self._waiting, set()
-        for event in waiting:
+            if not self._has_landed:
+                self._outcome, self._has_landed = outcome, True
+        for event in list(self._waiting):
             event.set()
 
     def taken(self) -> Credential | None:
