@@ -84,6 +84,8 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
         if self._plugin is not None and self._signer.is_signed(request.headers):
             return self._source.latest
         closings = self._closings
+        if self._plugin is not None:
+            self._plugin.join(self)  # it may have been closed, and is used again
         credential = self._source.get()
         self._check_open_since(closings)
         return credential
@@ -208,19 +210,22 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
 
     def _close(self) -> None:
         self._closings += 1
-        if self._plugin is not None and self._plugin.leave(self):
+        try:
+            if self._plugin is not None and self._plugin.leave(self):
+                with shielded():
+                    run(self._plugin.stop)
+        finally:
+            inners = [*self._ledger.everything(), *self._elsewhere.values()]
+            self._elsewhere.clear()
             with shielded():
-                run(self._plugin.stop)
-        inners = [*self._ledger.everything(), *self._elsewhere.values()]
-        self._elsewhere.clear()
-        self._close_all(inners)
+                self._close_all(inners)
 
     def _close_all(self, inners: Iterable[SyncInner[Request, Response]]) -> None:
-        failure: Exception | None = None
+        failure: BaseException | None = None
         for inner in inners:
             try:
                 inner.close()
-            except Exception as error:
+            except BaseException as error:  # also a cancelled one: the others must be closed
                 failure = failure or error
         if failure is not None:
             raise failure

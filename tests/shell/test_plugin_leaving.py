@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import httpx2
 import pytest
 from anyio import to_thread
 
+import kubeauth
 from kubeauth import errors
 from kubeauth.testing import APIServer, FakeClock
 from tests.faces import Driver, Face
@@ -96,6 +98,60 @@ class TestClosing:
                     asked.result()
         assert plugin.runs == 1
         assert len(http.requests) == 1
+
+    def test_a_transport_that_is_used_again_after_it_was_closed_needs_its_run(
+        self, http: APIServer, clock: FakeClock, plugin: Misbehaving
+    ) -> None:
+        plugin.does(f"{WAITS}give(token='alices-token')")
+        config = plugin.config(http)
+        other = kubeauth.KubeTransport(config, clock=clock)
+        with kubeauth.KubeTransport(config, clock=clock) as transport, ThreadPoolExecutor(1) as pool:
+            transport.close()
+            asked = pool.submit(transport.handle_request, httpx.Request("GET", f"{http.url}/version"))
+            wait_until(lambda: plugin.runs == 1)
+            other.close()
+            go(plugin)
+            response = asked.result()
+            assert response.status_code == 200
+            response.close()
+        assert plugin.runs == 1
+
+    @pytest.mark.parametrize("how", ["asyncio", "anyio", "trio"])
+    def test_cancelling_it_closes_the_connections_all_the_same(
+        self, how: str, clock: FakeClock, plugin: Misbehaving
+    ) -> None:
+        plugin.does(HANGS)
+        config = kubeauth.ClientConfig(server="https://cluster.test", exec=plugin.exec(timeout=60.0))
+        closed: list[object] = []
+
+        class Inner(httpx.AsyncBaseTransport):
+            async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+                return httpx.Response(200, request=request)
+
+            async def aclose(self) -> None:
+                await anyio.sleep(0.01)
+                closed.append(self)
+
+        async def main() -> None:
+            transport = kubeauth.AsyncKubeTransport(config, inner=lambda *_: Inner(), clock=clock)
+            await transport.handle_async_request(httpx.Request("GET", "https://elsewhere.test"))
+            async with anyio.create_task_group() as group:
+
+                async def ask() -> None:
+                    with suppress(errors.PluginFailed):
+                        await transport.handle_async_request(httpx.Request("GET", "https://cluster.test"))
+
+                group.start_soon(ask)
+                await to_thread.run_sync(wait_until, lambda: len(plugin.processes) == 2)
+                if how == "asyncio":  # its own cancelling knows of no shield
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(transport.aclose(), 0.1)
+                else:
+                    with anyio.move_on_after(0.1):
+                        await transport.aclose()
+
+        anyio.run(main, backend="trio" if how == "trio" else "asyncio")
+        assert len(closed) == 2
 
     def test_a_run_that_is_only_just_beginning(
         self, face: Face, http: APIServer, clock: FakeClock, plugin: Misbehaving
