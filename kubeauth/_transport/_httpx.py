@@ -190,25 +190,23 @@ class KubeAuth(AuthFlow[httpx.Request, httpx.Response], httpx.Auth):
         super().__init__(config, httpx.URL, clock=clock)
 
     def _signed(self, request: httpx.Request, credential: Credential) -> httpx.Request:
-        extensions = {**request.extensions, SIGNED_BY_AUTH: True}
-        headers = self._signer.headers(request.headers, credential) or request.headers
-        return httpx.Request(
-            request.method, request.url, headers=headers, stream=request.stream, extensions=extensions
-        )
+        headers = self._signer.headers(request.headers, credential) or httpx.Headers(request.headers)
+        signed = _copied(request, headers)
+        signed.extensions = {**request.extensions, SIGNED_BY_AUTH: True}
+        return signed
 
 
 def _signed(signer: Signer, request: httpx.Request, credential: Credential) -> httpx.Request:
     headers = signer.headers(request.headers, credential)
-    if headers is None:
-        return request
-    # Not by its constructor, which would copy headers, URL and extensions once more.
-    signed = httpx.Request.__new__(httpx.Request)
-    signed.method = request.method
-    signed.url = request.url
-    signed.headers = headers
-    signed.stream = request.stream
-    signed.extensions = request.extensions
-    return signed
+    return request if headers is None else _copied(request, headers)
+
+
+def _copied(request: httpx.Request, headers: httpx.Headers) -> httpx.Request:
+    # Not by its constructor, which would copy headers, URL and extensions once more, and forget the content.
+    copy = httpx.Request.__new__(httpx.Request)
+    copy.__dict__.update(request.__dict__)
+    copy.headers = headers
+    return copy
 
 
 def _proxy(url: Secret[str] | None, context: ssl.SSLContext | None) -> httpx.Proxy | None:

@@ -190,25 +190,23 @@ class KubeAuth(AuthFlow[httpx2.Request, httpx2.Response], httpx2.Auth):
         super().__init__(config, httpx2.URL, clock=clock)
 
     def _signed(self, request: httpx2.Request, credential: Credential) -> httpx2.Request:
-        extensions = {**request.extensions, SIGNED_BY_AUTH: True}
-        headers = self._signer.headers(request.headers, credential) or request.headers
-        return httpx2.Request(
-            request.method, request.url, headers=headers, stream=request.stream, extensions=extensions
-        )
+        headers = self._signer.headers(request.headers, credential) or httpx2.Headers(request.headers)
+        signed = _copied(request, headers)
+        signed.extensions = {**request.extensions, SIGNED_BY_AUTH: True}
+        return signed
 
 
 def _signed(signer: Signer, request: httpx2.Request, credential: Credential) -> httpx2.Request:
     headers = signer.headers(request.headers, credential)
-    if headers is None:
-        return request
-    # Not by its constructor, which would copy headers, URL and extensions once more.
-    signed = httpx2.Request.__new__(httpx2.Request)
-    signed.method = request.method
-    signed.url = request.url
-    signed.headers = headers
-    signed.stream = request.stream
-    signed.extensions = request.extensions
-    return signed
+    return request if headers is None else _copied(request, headers)
+
+
+def _copied(request: httpx2.Request, headers: httpx2.Headers) -> httpx2.Request:
+    # Not by its constructor, which would copy headers, URL and extensions once more, and forget the content.
+    copy = httpx2.Request.__new__(httpx2.Request)
+    copy.__dict__.update(request.__dict__)
+    copy.headers = headers
+    return copy
 
 
 def _proxy(url: Secret[str] | None, context: ssl.SSLContext | None) -> httpx2.Proxy | None:

@@ -190,3 +190,31 @@ def test_a_get_with_bytes_for_a_body_is_sent_again_whole(face: Face, moody: APIS
         client.request("GET", "/moody", content=b"query")
         assert client.request("GET", "/moody", content=b"query").status_code == 200
     assert [request.body for request in moody.requests] == [b"query"] * 3
+
+
+def test_what_signs_a_request_leaves_its_content_to_be_read(face: Face, server: APIServer) -> None:
+    """By an event hook, by a transport of the caller's, and on `response.request`, as without us."""
+    seen: list[bytes] = []
+    config = server.config(token="alices-token")
+
+    def see(request: Any) -> None:
+        seen.append(request.content)
+
+    async def asee(request: Any) -> None:
+        see(request)
+
+    def answer(request: Any) -> Any:
+        see(request)
+        return face.library.Response(200, request=request)
+
+    with face.client(config, inner=face.in_memory(answer)) as client:
+        client.request("POST", "/x", content=b"body")
+
+    def plain() -> Any:
+        hooks = {"request": [asee if face.is_async else see]}
+        verify = face.kubeauth.ssl_context(config)
+        return face.PlainClient(auth=face.kubeauth.KubeAuth(config), verify=verify, event_hooks=hooks)
+
+    with face.drive(plain) as client:
+        seen.append(client.request("POST", f"{server.url}/x", content=b"body").request.content)
+    assert seen == [b"body"] * 3
