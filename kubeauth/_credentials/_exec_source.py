@@ -302,6 +302,10 @@ class ExecSource:
             logger.error("unexpected %s in:\n%s", type(error).__name__, _places(error))  # noqa: TRY400
             what = f"{ASKED}asking {self._plugin.command} failed unexpectedly ({type(error).__name__})"
             self._land_failure(flight, PluginError(what, command=self._plugin.command))
+        except BaseException as error:  # Ctrl-C
+            # Where it struck, variables may hold what the plugin was given, or what it printed.
+            traceback.clear_frames(error.__traceback__)
+            raise
         else:
             self._land(flight, credential, dates, answer.expires, self._clock.monotonic() - started)
         finally:
