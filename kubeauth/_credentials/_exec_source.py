@@ -107,10 +107,8 @@ class ExecSource:
                     return boarded
                 if boarded is own:
                     self._fly(own)
-                elif boarded.pilot == threading.get_ident():
-                    raise self._asked_within()
                 else:
-                    boarded.wait()
+                    self._wait_for(boarded)
             except BaseException:
                 self._abandon(own)
                 raise
@@ -272,13 +270,15 @@ class ExecSource:
         except RuntimeError:
             self._land_failure(flight, self._no_thread())
 
-    def _asked_within(self) -> PluginError:
-        command = self._plugin.command
-        return PluginError(
-            f"{ASKED}this thread is running {command} already: a signal handler cannot wait for what it has "
-            "interrupted. Make the request from another thread.",
-            command=command,
-        )
+    def _wait_for(self, flight: Flight) -> None:
+        if flight.pilot == threading.get_ident():
+            command = self._plugin.command
+            raise PluginError(
+                f"{ASKED}this thread is running {command} already: a signal handler cannot wait for what it "
+                "has interrupted. Make the request from another thread.",
+                command=command,
+            )
+        flight.wait()
 
     def _no_thread(self) -> PluginError:
         command = self._plugin.command

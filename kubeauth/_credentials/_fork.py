@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from typing import Protocol
 
@@ -21,10 +22,16 @@ def call_after_fork(thing: Forkable) -> None:
     _registered.add(thing)
 
 
+# Held by who imports something late, in a thread: a fork in the middle of that would leave the child with a
+# module that nobody finishes, and everybody waits for. Reentrant: what is imported may fork.
+no_fork = threading.RLock()
+
+
 def _in_the_child() -> None:
+    no_fork.release()
     for thing in list(_registered):
         thing.after_fork()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
-    os.register_at_fork(after_in_child=_in_the_child)
+    os.register_at_fork(before=no_fork.acquire, after_in_parent=no_fork.release, after_in_child=_in_the_child)

@@ -18,6 +18,7 @@ import pytest
 import kubeauth
 import kubeauth.httpx2
 from kubeauth import Secret
+from kubeauth._credentials._fork import no_fork
 from kubeauth.testing import APIServer, FakeClock
 from tests.faces import Face
 
@@ -222,3 +223,27 @@ def test_a_client_that_is_gone_is_not_remembered() -> None:
     del client
     gc.collect()
     assert len(_registered) == before
+
+
+def test_a_fork_waits_for_what_is_being_imported() -> None:
+    """The child would wait for ever for a module that a thread of its parent had begun to import."""
+    begun = threading.Event()
+    done: list[bool] = []
+
+    def import_something() -> None:
+        with no_fork:
+            begun.set()
+            time.sleep(0.3)
+            done.append(True)
+
+    thread = threading.Thread(target=import_something)
+    thread.start()
+    assert begun.wait(5)
+
+    def look() -> None:
+        assert done
+        with no_fork:  # in the child it is free
+            pass
+
+    assert in_a_child(look) == 0
+    thread.join()
