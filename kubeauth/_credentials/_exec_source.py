@@ -9,7 +9,7 @@ import threading
 import traceback
 import weakref
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._credential import Credential, Identity, Refusal, header_problem
@@ -17,8 +17,9 @@ from kubeauth._credentials._dates import Dates, dates_of
 from kubeauth._credentials._flight import Flight, again
 from kubeauth._credentials._fork import call_after_fork
 from kubeauth._credentials._gate import gate_of
+from kubeauth._credentials._held import NOTHING, NOTHING_HELD, Held
 from kubeauth._credentials._keypair import identity_problem
-from kubeauth._credentials._pace import NO_LIMIT, Limit, ahead_window, back_off
+from kubeauth._credentials._pace import NO_LIMIT, Limit, back_off
 from kubeauth._credentials._status import Status, kind_of
 from kubeauth._exec._codec import PluginCredential
 from kubeauth._exec._expiry import date_of
@@ -28,32 +29,8 @@ from kubeauth.errors import KubeAuthError, PluginError
 
 logger = logging.getLogger("kubeauth.credentials")
 
-NOTHING = Credential()
 # A fleet whose clusters share a plugin, and all refuse it.
 _MOST_ORIGINS = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """What the last run gave, and until when: one immutable snapshot, swapped whole (C15)."""
-
-    credential: Credential
-    dates: Dates | None
-    """Of its certificate."""
-    expires: float
-    """By the calendar."""
-    ends: float
-    """By the clock that nobody sets. It is over when either says so."""
-    due: float
-    """Before this there is nothing to think about; then it is time to renew, or over."""
-    due_date: float
-
-    def is_good(self, now: float, date: float) -> bool:
-        # At the very moment it is still good (X43).
-        return now <= self.ends and date <= self.expires
-
-
-_NOTHING_HELD = _Held(NOTHING, None, -math.inf, -math.inf, -math.inf, -math.inf)
 
 
 class ExecSource:
@@ -75,7 +52,7 @@ class ExecSource:
         self._chance = chance
         # Guards everything below, for a few instructions; never held over a run or an `await`.
         self._mu = threading.Lock()
-        self._held = _NOTHING_HELD
+        self._held = NOTHING_HELD
         self._flight: Flight | None = None
         self._failure: KubeAuthError | None = None
         self._failures = 0
@@ -349,28 +326,14 @@ class ExecSource:
             if is_over and before.is_good(now, date):
                 self._put_off_locked(flight, now, date)
             else:
-                self._held = self._holding(credential, dates, expires, seconds, now, date)
+                self._held = Held.since(
+                    now, date, credential, dates, expires, seconds=seconds, chance=self._chance()
+                )
         self._observer.renewed(reason=flight.reason, succeeded=not is_over)
         self._observe(before, self._held, date)
         flight.land(credential)
 
-    def _holding(
-        self,
-        credential: Credential,
-        dates: Dates | None,
-        expires: float | None,
-        seconds: float,
-        now: float,
-        date: float,
-    ) -> _Held:
-        if expires is None:
-            return _Held(credential, dates, math.inf, math.inf, math.inf, math.inf)
-        lifetime = expires - date
-        ends = now + lifetime
-        window = ahead_window(lifetime, seconds, self._chance()) if lifetime > 0 else 0.0
-        return _Held(credential, dates, expires, ends, ends - window, expires - window)
-
-    def _observe(self, before: _Held, after: _Held, date: float) -> None:
+    def _observe(self, before: Held, after: Held, date: float) -> None:
         if before.credential is after.credential:
             return
         if before.dates is not None and before.credential.identity is not after.credential.identity:

@@ -9,7 +9,8 @@ from typing import ClassVar, Generic
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._credential import Credential, Refusal
-from kubeauth._credentials._exec_source import NOTHING, ExecSource
+from kubeauth._credentials._exec_source import ExecSource
+from kubeauth._credentials._held import NOTHING
 from kubeauth._credentials._sources import source_for
 from kubeauth._transport._given import config_of
 from kubeauth._transport._logs import keep_secrets_out_of_logs
