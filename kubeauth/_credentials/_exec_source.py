@@ -115,7 +115,9 @@ class ExecSource:
     async def _await_landing(self, flight: Flight) -> None:
         try:
             await flight.await_landing()
-        except RuntimeError:
+        except RuntimeError as error:
+            if "thread" not in str(error):
+                raise
             raise self._no_thread() from None
 
     def accepted(self, origin: Hashable) -> None:

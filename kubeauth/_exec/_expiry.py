@@ -25,8 +25,11 @@ def seconds_of(text: str) -> float | None:
         offset = timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if sign == "-" else 1)
     year, month, day, hour, minute, second = map(int, parts)
     moment = datetime(year, month, day, hour, minute, second, tzinfo=timezone(offset))
-    seconds = (moment - _EPOCH).total_seconds() + float(f"0.{fraction or 0}")
-    return None if seconds == _ZERO else seconds
+    seconds = (moment - _EPOCH).total_seconds()
+    # Before the fraction is added: that long ago, a float has no room for it.
+    if seconds == _ZERO and not (fraction or "").strip("0"):
+        return None
+    return seconds + float(f"0.{fraction or 0}")
 
 
 def date_of(seconds: float | None) -> datetime | None:

@@ -95,7 +95,7 @@ class Child:
         self.kill()
 
     def kill(self) -> None:
-        """Ends it and everything it started in its session; first gently, so that it can tidy up."""
+        """Ends it and everything in its process group; first gently, so that it can tidy up."""
         if self._owner != os.getpid():
             return  # a forked child's copy: the program is the parent's
         self._signal(signal.SIGTERM)

@@ -16,6 +16,7 @@ from kubeauth._credentials._exec_source import ExecSource
 from kubeauth._transport._leases import Pool
 from kubeauth._transport._loops import Lock, run, shielded
 from kubeauth._transport._shapes import AsyncInner, AsyncStream, Request, Response
+from kubeauth._transport._sign import is_welcome
 from kubeauth._transport._state import TransportState, logger
 from kubeauth._transport._tls import handshakes
 from kubeauth._transport._words import hide_locals, tls_failure
@@ -156,7 +157,7 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
             raise
         logger.debug("the server refused the credential, trying once more with another")
         replayed = await self._sent(request, newer, self._now())
-        if replayed.status_code != 401:
+        if is_welcome(replayed.status_code):
             plugin.accepted(self._signer.origin)
         return replayed
 

@@ -15,7 +15,7 @@ from kubeauth._credentials._sources import source_for
 from kubeauth._transport._given import config_of
 from kubeauth._transport._logs import keep_secrets_out_of_logs
 from kubeauth._transport._shapes import Request, Response, URLLike
-from kubeauth._transport._sign import Signer
+from kubeauth._transport._sign import Signer, is_welcome
 from kubeauth._transport._state import logger, server_url_of
 from kubeauth.errors import ConfigError, KubeAuthError
 from kubeauth.metrics import COUNTS
@@ -57,7 +57,7 @@ class AuthFlow(ABC, Generic[Request, Response]):
             return
         if newer.authorization != credential.authorization and isinstance(request.stream, self._byte_stream):
             response = yield self._signed(request, _header_of(newer))
-            if response.status_code != 401:
+            if is_welcome(response.status_code) and self._signer.applies(response.url):
                 self._plugin.accepted(self._signer.origin)
 
     async def async_auth_flow(self, request: Request) -> AsyncGenerator[Request, Response]:
@@ -78,7 +78,7 @@ class AuthFlow(ABC, Generic[Request, Response]):
             return
         if newer.authorization != credential.authorization and isinstance(request.stream, self._byte_stream):
             response = yield self._signed(request, _header_of(newer))
-            if response.status_code != 401:
+            if is_welcome(response.status_code) and self._signer.applies(response.url):
                 self._plugin.accepted(self._signer.origin)
 
     @abstractmethod

@@ -55,6 +55,14 @@ class Signer:
         return headers
 
 
+def is_welcome(status: int) -> bool:
+    """Whether a server that answers like this has accepted the credential.
+
+    One that is out of order may not even have looked at it.
+    """
+    return status != 401 and status < 500
+
+
 def _has(raw: list[tuple[bytes, bytes]], wanted: bytes) -> bool:
     """Whether there is one that is not empty. A loop: on every request, it is faster than `any`."""
     for name, value in raw:  # noqa: SIM110

@@ -15,6 +15,7 @@ from kubeauth._credentials._credential import Credential, Refusal
 from kubeauth._credentials._exec_source import ExecSource
 from kubeauth._transport._leases import Pool
 from kubeauth._transport._shapes import Request, Response, SyncInner, SyncStream
+from kubeauth._transport._sign import is_welcome
 from kubeauth._transport._state import TransportState, logger
 from kubeauth._transport._threads import Lock, run, shielded
 from kubeauth._transport._tls import handshakes
@@ -156,7 +157,7 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
             raise
         logger.debug("the server refused the credential, trying once more with another")
         replayed = self._sent(request, newer, self._now())
-        if replayed.status_code != 401:
+        if is_welcome(replayed.status_code):
             plugin.accepted(self._signer.origin)
         return replayed
 

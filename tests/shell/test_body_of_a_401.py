@@ -111,3 +111,16 @@ def test_it_is_closed_when_the_caller_does_not_wait_for_the_plugin(
     with no_residue():
         anyio.run(main, backend=face.colour)
     assert len(plugin.runs) == 2
+
+
+def test_a_server_that_is_out_of_order_has_not_accepted_anything(
+    face: Face, server: APIServer, plugin: PluginScript, clock: FakeClock
+) -> None:
+    """Else one that answers 401 and 503 in turn would make the plugin run for each request."""
+    answers = itertools.cycle([Answer(401), Answer(503)])
+    server.on("GET", "/guarded", lambda _request: next(answers))
+    with no_residue(), face.client(config(server, plugin), clock=clock) as client:
+        for number in range(6):
+            plugin.answer(token=f"t{number}")
+            client.get("/guarded")
+    assert len(plugin.runs) == 2

@@ -117,19 +117,11 @@ def test_the_date_set_forward_does_not_cut_a_back_off_short() -> None:
     assert bench.plugin.runs == 3
 
 
-def test_the_limits_of_many_origins_are_not_kept_for_ever() -> None:
-    bench = Bench()
-    bench.get()
-    for number in range(200):
-        bench.get(Refusal(bench.source.latest, number))
-    assert len(bench.source._limits) <= 64
-
-
 def test_after_a_fork_nobody_waits_for_a_run_of_the_parent() -> None:
     """As the hook is called in a child: the threads that held the lock, and flew, are not there."""
     bench = Bench()
     bench.source._mu.acquire()
-    bench.source._flight = object()  # type: ignore[assignment]
+    bench.source._flight = Flight()
     bench.source.after_fork()
     assert bench.get() == "Bearer t1"
 
@@ -157,7 +149,7 @@ def test_a_time_that_no_calendar_has_x39(text: str) -> None:
 
 
 def test_who_comes_when_a_flight_has_landed_does_not_wait() -> None:
-    flight = Flight("first")
+    flight = Flight()
     flight.land(None)
     flight.wait()
     assert flight.taken() is None
