@@ -163,8 +163,10 @@ class ThreadPump(_Heard):
             thread.start()
 
     def _listen(self, stream: IO[bytes], took: Callable[[bytes], None]) -> None:
-        while not self.too_much and (data := os.read(stream.fileno(), _CHUNK)):
-            took(data)
+        # It closes what it reads from: nobody else can know when that may be done.
+        with stream:
+            while not self.too_much and (data := os.read(stream.fileno(), _CHUNK)):
+                took(data)
 
     def _pass_on(self, data: bytes) -> None:
         self._took_stderr(data)
@@ -178,7 +180,4 @@ class ThreadPump(_Heard):
         return not any(thread.is_alive() for thread in self._threads)
 
     def __exit__(self, *_: object) -> None:
-        # Closing what a thread still reads from would give its descriptor to somebody else; such a thread
-        # ends with whoever holds the other end, and closes nothing.
-        if not any(thread.is_alive() for thread in self._threads):
-            self._close_streams()
+        """A thread ends with whoever holds the other end, and nobody waits for that."""

@@ -59,7 +59,7 @@ def test_interactive_only_stdout_is_heard(kind: type[PollPump]) -> None:
 
 
 def test_who_holds_the_other_end_is_not_waited_for() -> None:
-    """A thread that still reads keeps its descriptor: somebody else's must not be read by it."""
+    """A thread that still reads keeps its descriptor, so that it never reads from somebody else's."""
     reader, writer = os.pipe()
     popen = subprocess.Popen([sys.executable, "-ISc", "pass"], stdout=subprocess.PIPE)
     popen.wait()
@@ -74,5 +74,5 @@ def test_who_holds_the_other_end_is_not_waited_for() -> None:
         for thread in threading.enumerate():
             if thread.name == "kubeauth-output":
                 thread.join()
-        popen.stdout.close()
+        assert popen.stdout.closed
     os.close(reader)
