@@ -21,7 +21,7 @@ BUILT = [
     # which plugins may be run
     *[f"P{n}" for n in range(1, 15)],
     # upstream's tables
-    *[f"T{n}" for n in range(1, 98) if n != 78],
+    *[f"T{n}" for n in range(1, 98)],
 ]  # fmt: skip
 
 

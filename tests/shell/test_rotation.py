@@ -382,7 +382,7 @@ class TestTokenFile:
     def users(self, server: APIServer) -> list[str | None]:
         return [request.user for request in server.requests]
 
-    def test_it_is_trimmed_and_read_again_after_50_seconds_k61_k62(
+    def test_it_is_trimmed_and_read_again_after_50_seconds_k61_k62_t78(
         self, face: Face, server: APIServer, path: Path, clock: FakeClock
     ) -> None:
         with face.client(server.config(token_file=str(path)), clock=clock) as client:
