@@ -21,7 +21,10 @@ from kubeauth._exec._plugin import Plugin
 from kubeauth.errors import PluginTimeout
 from kubeauth.testing import APIServer, FakeClock
 from tests.conformance.plugins import V1, V1BETA1, Seen, ShellPlugin, credential, exec_config, stanza_of
+from tests.faces import Face
 from tests.residue import wait_until
+
+ROOT = Path(__file__).parent.parent.parent
 
 NO_TERMINAL = "standard input is not a terminal"
 TAKEN = "standard input is unavailable"
@@ -72,6 +75,27 @@ except kubeauth.errors.KubeAuthError as error:
 """
 
 
+# The same through any face.
+EVERY_FACE = """
+import fcntl, importlib, sys, termios
+import anyio, kubeauth
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+kubeconfig, module, colour = sys.argv[1:]
+faces = importlib.import_module(module)
+config = kubeauth.load_config(kubeconfig)
+
+async def ask():
+    async with faces.AsyncClient(config) as client:
+        print((await client.get("/version")).status_code)
+
+if colour == "sync":
+    with faces.Client(config) as client:
+        print(client.get("/version").status_code)
+else:
+    anyio.run(ask, backend=colour)
+"""
+
+
 class Person:
     """At the other end of a terminal: reads what is on it, and types."""
 
@@ -99,14 +123,13 @@ class Session:
         self.kubeconfig.write_text(json.dumps(server.kubeconfig({"exec": stanza})))
 
     def start(self, stdin: int, stderr: int, **options: Any) -> subprocess.Popen[str]:
-        root = Path(__file__).parent.parent.parent
         return subprocess.Popen(
             [sys.executable, "-c", PROGRAM, str(self.kubeconfig), json.dumps(options)],
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
-            cwd=root,
+            cwd=ROOT,
             start_new_session=True,
         )
 
@@ -148,6 +171,25 @@ def test_somebody_types_x17_x19_t10_t15(anybody: APIServer, tmp_path: Path, mode
     # It read the line from our own terminal: a group of its own would be stopped, a session have none.
     assert anybody.requests[0].header("authorization") == "Bearer open sesame-yes"
     assert session.is_interactive is True
+
+
+@pytest.mark.parametrize("line", ["open sesame", "\x03"], ids=["types", "interrupts"])
+def test_through_every_face_x17_x19(face: Face, anybody: APIServer, tmp_path: Path, line: str) -> None:
+    """In an event loop the plugin is run by another thread, but it is the same terminal."""
+    session = Session(tmp_path, anybody, "IfAvailable")
+    with terminal() as (slave, person):
+        program = subprocess.Popen(
+            [sys.executable, "-c", EVERY_FACE, session.kubeconfig, face.kubeauth.__name__, face.colour],
+            stdin=slave, stdout=subprocess.PIPE, stderr=slave, text=True, cwd=ROOT, start_new_session=True,
+        )  # fmt: skip
+        person.wait_for("Password: ")
+        person.types(line)
+        out, _ = program.communicate(timeout=15)
+    if line == "\x03":
+        assert (out, program.returncode != 0, anybody.requests) == ("", True, [])
+    else:
+        assert out == "200\n"
+        assert anybody.requests[0].header("authorization") == "Bearer open sesame-yes"
 
 
 def test_somebody_interrupts_x17(anybody: APIServer, tmp_path: Path) -> None:

@@ -192,6 +192,7 @@ def test_dates_x39(text: str, seconds: float | None) -> None:
      "2030-01-02T15:04:05.Z", "\uff12030-01-02T15:04:05Z", "10000-01-01T00:00:00Z", "2030-00-01T00:00:00Z",
      # These Go's parser takes, though RFC 3339 does not have them; the last is a year that Python has not.
      "2030-01-02T15:04:05,5Z", "2030-01-02T5:04:05Z", "2030-01-02T15:04:05+24:00", "2030-01-02T15:04:05+23:60",
+     "2030-01-02T15:04:05+01:60",
      "0000-01-01T00:00:00Z"],
 )  # fmt: skip
 def test_what_is_not_rfc_3339_x39(text: str) -> None:

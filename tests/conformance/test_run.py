@@ -6,6 +6,7 @@ The tables of client-go's exec_test.go (TestRefreshCreds), each row under its nu
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
 import signal
@@ -521,6 +522,13 @@ class TestHowItEnds:
             assert "install it" not in str(error)
             assert (seen.calls, seen.policy) == ([("plugin_not_found_error", 1)], [True])
 
+    def test_a_directory_is_not_to_be_made_executable_x26(self, tmp_path: Path) -> None:
+        """The system says "permission denied", as of a file without its bit; but it has it."""
+        with pytest.raises(PluginNotStarted, match=r"permission denied\..*it is a directory") as caught:
+            plugin(exec_config(tmp_path)).ask()
+        assert "chmod" not in str(caught.value)
+        assert caught.value.errno == errno.EACCES
+
     def test_more_than_the_system_passes_on_x26_x6(self, tmp_path: Path) -> None:
         """A CA bundle of a megabyte does not fit an environment."""
         script, seen = ShellPlugin(tmp_path), Seen()
@@ -591,6 +599,9 @@ class TestWhatIsRefusedBefore:
         for version in ("client.authentication.k8s.io/v1alpha1", "v1", ""):
             with pytest.raises(ConfigError, match=f'exec plugin: invalid apiVersion "{version}"'):
                 kubeauth.Client(server.config(exec=exec_config(script.path, api_version=version)))
+            # Beside a static credential it would not be run; it is refused all the same.
+            with pytest.raises(ConfigError, match=f'exec plugin: invalid apiVersion "{version}"'):
+                kubeauth.Client(server.config(token="t", exec=exec_config(script.path, api_version=version)))
         with kubeauth.Client(server.config(exec=exec_config(script.path))) as client:
             assert client.get("/version").status_code == 200
 

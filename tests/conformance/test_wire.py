@@ -193,14 +193,17 @@ def test_half_a_static_credential_does_not_count_i1(
     assert cluster.seen() == [("Bearer good", None)]
 
 
-def test_a_password_in_the_address_is_static_i1_i5(face: Face, cluster: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("who", ["bob:pw", ":pw"])
+def test_a_password_in_the_address_is_static_i1_i5(
+    face: Face, cluster: Cluster, tmp_path: Path, who: str
+) -> None:
     """As in Go: net/http has set the header before the plugin's layer looks. (There, TLS may still run it.)"""
     script = ShellPlugin(tmp_path, credential("good"))
     config = config_of(cluster.server, script)
-    config = dataclasses.replace(config, server=cluster.server.url.replace("//", "//bob:pw@"))
+    config = dataclasses.replace(config, server=cluster.server.url.replace("//", f"//{who}@"))
     with face.client(config) as client:
         assert client.get("/version").status_code == 401
-    assert cluster.seen() == [(f"Basic {encoded(b'bob:pw')}", None)]
+    assert cluster.seen() == [(f"Basic {encoded(who.encode())}", None)]
     assert script.infos == []
 
 

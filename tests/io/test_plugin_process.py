@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kubeauth._exec import _process
 from kubeauth._exec._observer import NobodyWatches
 from kubeauth._exec._plugin import Plugin
 from kubeauth.errors import PluginFailed, PluginOutputError, PluginTimeout
@@ -256,6 +257,32 @@ class TestEnding:
             asked(script, timeout=1.0)
         assert is_alive(script.processes[1])
         Path(f"{script.path}.end").touch()
+
+    def test_who_holds_its_stdout_is_waited_for_a_second_and_no_longer(self, script: Misbehaving) -> None:
+        script.does(
+            "if fork():\n    while not os.path.exists(here + '.end'): time.sleep(0.02)\nelse: give(token='t')"
+        )
+        start = time.monotonic()
+        assert asked(script) == "t"
+        assert 1.0 <= time.monotonic() - start < 4.0
+        Path(f"{script.path}.end").touch()
+
+    def test_waiting_for_one_that_has_closed_its_streams_costs_nothing(self, script: Misbehaving) -> None:
+        script.does("give(token='t'); os.close(1); os.close(2); time.sleep(1)")
+        before = time.process_time()
+        assert asked(script) == "t"
+        assert time.process_time() - before < 0.5
+
+    def test_a_run_that_is_over_is_not_remembered(self, script: Misbehaving) -> None:
+        """It has arguments and an environment, which may be secrets."""
+        plugin = Plugin(script.exec(), None, Counts())
+        before = set(_process._running)
+        plugin.ask()
+        script.does("sys.exit(1)")
+        with pytest.raises(PluginFailed):
+            plugin.ask()
+        assert _process._running <= before
+        assert plugin._children == set()
 
     def test_it_is_stopped_before_it_has_begun(self, script: Misbehaving) -> None:
         plugin = Plugin(script.exec(), None, Counts())

@@ -125,6 +125,13 @@ def test_invalid_object_kind_x47_t75(api_version: str, kind: str, got: str) -> N
         plugin.parse_exec_info(wire(apiVersion=api_version, kind=kind))
 
 
+def test_a_kind_that_goes_on_and_on_is_cut_short() -> None:
+    with pytest.raises(ConfigError) as caught:
+        plugin.parse_exec_info(wire(kind="K" * 10_000))
+    assert "got KKK" in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

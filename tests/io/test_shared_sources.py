@@ -142,6 +142,15 @@ class TestHowLongItIsKept:
         gc.collect()
         assert first() is None
 
+    def test_what_is_asked_for_again_is_as_good_as_new(self) -> None:
+        sources = Sources()
+        first = weakref.ref(sources.of(PLAIN))
+        for number in range(100):
+            sources.of(replace(PLAIN, args=(str(number),)))
+            sources.of(PLAIN)
+        gc.collect()
+        assert first() is not None
+
     def test_and_then_for_as_long_as_somebody_uses_it(self) -> None:
         sources = Sources()
         first = sources.of(PLAIN)

@@ -287,6 +287,54 @@ def test_exit_while_a_plugin_runs(way: str, http: APIServer, plugin: Misbehaving
     time.sleep(0.3)
 
 
+def test_what_is_asked_for_when_all_is_over_is_not_started(http: APIServer, plugin: Misbehaving) -> None:
+    """By a thread that still runs when nobody is left to end a plugin."""
+    source = """
+        import atexit
+        late = threading.Event()
+        def ask():
+            late.wait()
+            try:
+                client.get("/version")
+            except kubeauth.errors.PluginFailed:
+                say("not started")
+        asks = threading.Thread(target=ask, daemon=True)
+        @atexit.register  # before kubeauth does, so that this comes after it
+        def at_last():
+            late.set()
+            asks.join(5)
+            say(len(runs()))
+        client = kubeauth.Client(config())
+        asks.start()
+    """
+    with program(source, http, plugin) as running:
+        assert ended(running).split("\n") == ["not started", "0"]
+
+
+def test_a_forked_child_that_exits_leaves_the_plugin_to_its_parent(
+    http: APIServer, plugin: Misbehaving
+) -> None:
+    """At its exit it knows of a run, but that is not its own."""
+    plugin.does("while not os.path.exists(here + '.go'): time.sleep(0.01)\ngive(token='alices-token')")
+    source = """
+        client = kubeauth.Client(config())
+        found = []
+        asks = threading.Thread(target=lambda: found.append(client.get("/version").status_code))
+        asks.start()
+        wait_for_runs(1)
+        child = os.fork()
+        if not child:
+            sys.exit(0)
+        os.waitpid(child, 0)
+        open(plugin + ".go", "w").close()
+        asks.join()
+        say(found)
+    """
+    with program(source, http, plugin) as running:
+        assert ended(running) == "[200]"
+    assert plugin.runs == 1
+
+
 def test_sigchld_is_ignored(http: APIServer, plugin: Misbehaving) -> None:
     """Then nobody can know how a program ended; but what it printed says enough."""
     source = """

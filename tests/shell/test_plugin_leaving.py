@@ -99,6 +99,25 @@ class TestClosing:
         assert plugin.runs == 1
         assert len(http.requests) == 1
 
+    def test_a_request_that_is_to_be_repeated_after_its_client_was_closed(
+        self, face: Face, http: APIServer, clock: FakeClock, plugin: Misbehaving
+    ) -> None:
+        config = plugin.config(http)
+        with face.client(config, clock=clock) as other, face.client(config, clock=clock) as client:
+            assert other.get("/version").status_code == 200
+            http.tokens = {"another-token": "alice"}
+            plugin.does(f"{WAITS}give(token='another-token')")
+            with asking(client) as asked:
+                wait_until(lambda: plugin.runs == 2)
+                client.close()
+                go(plugin)
+                with pytest.raises(RuntimeError, match="closed while this request was on its way"):
+                    asked.result()
+            assert other.get("/version").status_code == 200
+        assert plugin.runs == 2
+        assert [request.user for request in http.requests][-1] == "alice"
+        assert len(http.requests) == 3
+
     def test_a_transport_that_is_used_again_after_it_was_closed_needs_its_run(
         self, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:

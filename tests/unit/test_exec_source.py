@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import pytest
 from kubeauth import Client, Secret, errors, load_config
 from kubeauth._credentials._credential import Identity, Refusal
 from kubeauth._credentials._dates import dates_of
-from kubeauth._credentials._exec_source import ExecSource
+from kubeauth._credentials._exec_source import _MOST_ORIGINS, ExecSource
 from kubeauth._credentials._flight import Flight
+from kubeauth._exec._codec import PluginCredential
 from kubeauth._exec._expiry import date_of, seconds_of
 from kubeauth._exec._observer import NobodyWatches
 from kubeauth.testing import APIServer, Authority, FakeClock, PluginScript
@@ -23,6 +25,10 @@ class Watcher(NobodyWatches):
     def __init__(self) -> None:
         self.renewals: list[tuple[str, bool]] = []
         self.installations = 0
+        self.replaced = 0
+
+    def certificate_replaced(self, *, age: float, lifetime: float) -> None:
+        self.replaced += 1
 
     def renewed(self, *, reason: str, succeeded: bool) -> None:
         self.renewals.append((reason, succeeded))
@@ -115,6 +121,73 @@ def test_the_date_set_forward_does_not_cut_a_back_off_short() -> None:
     bench.clock.advance(1)
     bench.get()
     assert bench.plugin.runs == 3
+
+
+def test_the_limits_of_the_latest_origins_are_kept_and_no_others() -> None:
+    bench = Bench()
+    bench.get()
+    for number in range(_MOST_ORIGINS):
+        refuse(bench, number)
+    refuse(bench, 5)  # it is known already: nobody has to go
+    refuse(bench, "another")
+    assert len(bench.source._limits) == _MOST_ORIGINS
+    assert 0 not in bench.source._limits
+    assert list(bench.source._limits)[-2:] == [5, "another"]
+    assert 1 in bench.source._limits
+
+
+def refuse(bench: Bench, origin: Hashable) -> None:
+    bench.get(Refusal(bench.source.latest, origin))
+
+
+def test_a_late_401_for_an_older_one_runs_nothing_though_the_newer_says_the_same_c14() -> None:
+    bench = Bench()
+    bench.plugin.ask = lambda _is_wanted: given(bench, token="same")  # type: ignore[method-assign]
+    first = bench.source.get()
+    assert bench.source.get(Refusal(first, "origin")) == first
+    assert bench.source.latest is not first
+    bench.clock.advance(100)
+    bench.source.get(Refusal(first, "origin"))
+    assert bench.plugin.runs == 2
+
+
+def test_another_token_beside_the_same_certificate_is_no_rotation_of_it_m4(authority: Authority) -> None:
+    bench, pairs = Bench(), [authority.client("carol"), authority.client("dave")]
+    for token, pair in (("one", pairs[0]), ("two", pairs[0]), ("two", pairs[1])):
+        bench.plugin.ask = lambda _, token=token, pair=pair: given(  # type: ignore[method-assign, misc]
+            bench, token=token, certificate=pair.certificate, key=pair.key
+        )
+        bench.clock.advance(100)
+        bench.source.get(Refusal(bench.source.latest, "origin"))
+    assert (bench.plugin.runs, bench.watcher.installations, bench.watcher.replaced) == (3, 3, 1)
+
+
+def given(
+    bench: Bench, *, token: str, certificate: bytes | None = None, key: bytes | None = None
+) -> PluginCredential:
+    bench.plugin.runs += 1
+    return PluginCredential(Secret(token), certificate, None if key is None else Secret(key), None)
+
+
+@pytest.mark.parametrize("next_", [None, "broken"])
+def test_a_run_that_was_given_up_does_not_end_the_one_after_it(next_: str | None) -> None:
+    """Ctrl-C came when its thread was just started: it lands all the same, while another is under way."""
+    bench = Bench()
+    bench.plugin.next = next_
+    bench.source._flight = another = Flight()
+    bench.source._fly(Flight())
+    assert bench.source._flight is another
+
+
+def test_an_error_that_is_kept_keeps_no_frames() -> None:
+    """They hold what the plugin was given."""
+    bench = Bench()
+    bench.plugin.next = "broken"
+    with pytest.raises(errors.PluginFailed):
+        bench.get()
+    failure = bench.source.status().last_error
+    assert failure is not None
+    assert failure.__traceback__ is None
 
 
 def test_after_a_fork_nobody_waits_for_a_run_of_the_parent() -> None:
