@@ -51,7 +51,7 @@ OUTSIDE: dict[str, set[str]] = {
 PURE = [
     "errors.py", "_secret.py", "_frozen.py", "_documents/_scalars.py", "_documents/_json.py",
     "_documents/_limits.py", "_exec/_values.py", "_exec/_policy.py", "_exec/_hint.py", "_exec/_codec.py",
-    "_exec/_interactive.py", "_exec/_expiry.py", "_exec/_observer.py", "_credentials/_pace.py", "_exec/_info.py", "_exec/_go_json.py", "_config/_model.py",
+    "_exec/_interactive.py", "_exec/_expiry.py", "_exec/_observer.py", "_credentials/_pace.py", "_credentials/_held.py", "_exec/_info.py", "_exec/_go_json.py", "_config/_model.py",
     "_config/_pem.py", "_config/_build.py",
     "_config/_decode.py", "_config/_merge.py", "_config/_select.py", "_config/_validate.py", "_config/_server.py",
     "_credentials/_credential.py", "_credentials/_status.py", "_transport/_shapes.py", "_transport/_sign.py",

@@ -6,6 +6,7 @@ paths are those of descriptors: anonymous memory on Linux, pipes elsewhere.
 
 from __future__ import annotations
 
+import errno
 import os
 import ssl
 import tempfile
@@ -17,6 +18,7 @@ from kubeauth.errors import ClientCertificateError
 
 # A pipe is written before it is read, so all must fit its buffer: 16 KiB is the least of any system.
 PIPE_ROOM = 16 * 1024
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def load_identity(context: ssl.SSLContext, identity: Identity, *, where: str = "") -> None:
@@ -26,17 +28,31 @@ def load_identity(context: ssl.SSLContext, identity: Identity, *, where: str = "
     """
     why = _problem(context, identity)
     if why is not None:
-        raise ClientCertificateError(f"the client certificate{where and f' ({where})'} cannot be used: {why}")
+        raise _unusable(why, where)
 
 
 def identity_problem(identity: Identity) -> str | None:
-    """Why certificate and key are no use, in words; None if they can be parsed and belong together."""
-    return _problem(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), identity)
+    """Why certificate and key are no use, in words; None if they can be parsed and belong together.
+
+    ClientCertificateError if that cannot be found out, for which neither of them is to blame.
+    """
+    why = _problem(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), identity)
+    if isinstance(why, _Shortage):
+        raise _unusable(why)
+    return why
 
 
 def check_identity(identity: Identity, *, where: str = "") -> None:
     """ClientCertificateError if certificate and key cannot be parsed, or do not belong together."""
     load_identity(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), identity, where=where)
+
+
+class _Shortage(str):
+    """A problem of this machine, not of the certificate."""
+
+
+def _unusable(why: str, where: str = "") -> ClientCertificateError:
+    return ClientCertificateError(f"the client certificate{where and f' ({where})'} cannot be used: {why}")
 
 
 def _problem(context: ssl.SSLContext, identity: Identity) -> str | None:
@@ -53,13 +69,19 @@ def _problem(context: ssl.SSLContext, identity: Identity) -> str | None:
             except OSError as error:
                 if isinstance(error, ssl.SSLError):
                     return _in_words(error)
+                last = (error.strerror or str(error)).lower()
+                if error.errno in _NO_ROOM:
+                    # Another way would not help, and the last of them writes the key to a disk.
+                    break
                 # No memfd, no /proc, no /dev/fd: the next way needs less.
-                last = error.strerror or str(error)
             else:
                 return None
     except _EncryptedKey:
         return "its key is encrypted. Decrypt it first, for example with: openssl pkey -in KEY -out NEW"
-    return f"it cannot be handed to OpenSSL: {last}"
+    return _Shortage(
+        f"it cannot be handed to OpenSSL: {last}. Check the limits of this process (ulimit -n), and that "
+        "there is room in its temporary directory."
+    )
 
 
 def _in_words(error: ssl.SSLError) -> str:

@@ -233,6 +233,7 @@ class Plugin:
             )
         return PluginFailed(
             f"{ASKED}exec: executable {self.command} failed with exit code {ended.exit_code}"
+            f"{' (ended by a signal)' if ended.exit_code < 0 else ''}"
             f"{said or '. It said nothing; run the command of users[].user.exec by hand to see why.'}",
             command=self.command,
             exit_code=ended.exit_code,

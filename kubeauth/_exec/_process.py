@@ -10,10 +10,11 @@ import atexit
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -73,6 +74,7 @@ class Child:
         program, interactive = self._program, self._interactive
         with self._lock:
             if not self.is_stopped:
+                _check_room()
                 self._popen = subprocess.Popen(  # noqa: S603 -- this is what we are for
                     program.arguments,
                     executable=program.path,
@@ -134,6 +136,18 @@ class Child:
                 os.kill(popen.pid, number)  # its group is ours
             else:
                 os.killpg(popen.pid, number)
+
+
+def _check_room() -> None:
+    """OSError if there are not enough descriptors for a program.
+
+    Before 3.11.4, Popen does not close what it has opened when it runs out of them halfway (CPython 87474).
+    """
+    if sys.version_info < (3, 11, 4):
+        with ExitStack() as stack:
+            for _ in range(4):
+                for descriptor in os.pipe():
+                    stack.callback(os.close, descriptor)
 
 
 _running: set[Child] = set()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import ssl
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -12,7 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from kubeauth import Secret
 from kubeauth._credentials import _keypair
 from kubeauth._credentials._credential import Identity
-from kubeauth._credentials._keypair import check_identity, load_identity
+from kubeauth._credentials._keypair import check_identity, identity_problem, load_identity
 from kubeauth.errors import ClientCertificateError
 from kubeauth.testing import APIServer, Authority
 from tests.residue import no_residue
@@ -94,7 +97,7 @@ def test_where_one_way_is_closed_the_next_is_taken(
     load_identity(context(), identity(authority))
     assert tried == ["through_memfd", "through_pipes", "through_nameless_file"]
     monkeypatch.setattr(_keypair, WAYS[-1].__name__, closed("last"))
-    with pytest.raises(ClientCertificateError, match="Function not implemented"):
+    with pytest.raises(ClientCertificateError, match="function not implemented"):
         load_identity(context(), identity(authority))
 
 
@@ -153,3 +156,35 @@ def test_one_file_may_hold_both(authority: Authority) -> None:
     pair = authority.client("a")
     both = pair.key + pair.certificate
     check_identity(Identity(both, Secret(both)))
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="about Linux")
+@pytest.mark.parametrize("room", range(4))
+def test_short_of_descriptors_no_key_is_written_to_a_disk(room: int, authority: Authority) -> None:
+    """It says so instead: there is another way, and that is a file with a name."""
+    pair = identity(authority)
+    identity_problem(pair)  # whatever is loaded late is loaded
+    taken: list[int] = []
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[0], 512), before[1]))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(2))
+        for descriptor in taken[:room]:
+            os.close(descriptor)
+        del taken[:room]
+        failure: Exception | None = None
+        try:
+            identity_problem(pair)
+        except ClientCertificateError as error:
+            failure = error
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    if failure is not None:
+        assert "too many open files" in str(failure)
+        assert "ulimit -n" in str(failure)
+    # Two in memory, and one that OpenSSL opens: with less, a file would do with one, and must not.
+    assert (failure is None) == (room >= 3)

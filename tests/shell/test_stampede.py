@@ -9,10 +9,11 @@ import pytest
 
 from kubeauth import errors
 from kubeauth.testing import FakeClock
-from tests.crowd import LOOPS, TASKS, THREADS, Cluster, Crowd, HeldPlugin
+from tests.crowd import LOOPS, THREADS, Cluster, Crowd, HeldPlugin
 from tests.residue import no_residue
 
-CALLERS = THREADS + TASKS // len(LOOPS) * len(LOOPS)
+CALLERS = THREADS + sum(tasks for _, tasks in LOOPS)
+assert CALLERS == 1000
 # Callers are let go together in `make test`; fifty times over in `make test-load`.
 ROUNDS = pytest.mark.parametrize("rounds", [1, pytest.param(50, marks=pytest.mark.load)])
 
