@@ -26,4 +26,7 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    except kubeauth.errors.KubeAuthError as error:
+        sys.exit(f"error: {error}")
