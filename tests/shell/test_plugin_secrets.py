@@ -13,7 +13,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import prometheus_client
 import pytest
 
 from kubeauth import ClientConfig, errors, metrics
-from kubeauth.testing import APIServer, FakeClock
+from kubeauth.testing import Answer, APIServer, FakeClock
 from tests.faces import Driver, Face
 from tests.kubeconfigs import V1
 from tests.misbehaving import Misbehaving, document
@@ -289,6 +289,46 @@ def test_while_it_runs(face: Face, server: APIServer, clock: FakeClock, plugin: 
         look_at(client, config)
         Path(f"{plugin.path}.go").touch()
         asks.join()
+
+
+@TWO
+def test_a_server_that_hangs_up(face: Face, server: APIServer, clock: FakeClock, plugin: Misbehaving) -> None:
+    server.on("GET", "/version", Answer(hang_up=True))
+    server.tokens = {GOOD["token"]: "alice"}
+    plugin.gives(token=GOOD["token"])
+    config = config_of(plugin, server)
+    with face.client(config, clock=clock) as client:
+        for _ in range(2):
+            with pytest.raises(face.library.TransportError) as caught:
+                client.get("/version")
+            told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+            assert_clean("".join(told.format()) + repr(vars(caught.value)))
+        look_at(client, config)
+
+
+@TWO
+def test_clocks_that_jump(face: Face, server: APIServer, clock: FakeClock, plugin: Misbehaving) -> None:
+    server.tokens = {GOOD["token"]: "alice"}
+    plugin.gives(token=GOOD["token"], expires=clock.time() + 900)
+    config = config_of(plugin, server)
+    with face.client(config, clock=clock) as client:
+        for jump in (0.0, -5000.0, 9000.0, -3000.0):
+            clock.set_date(clock.time() + jump)
+            with suppress(errors.PluginOutputError):  # after the third it is over on arrival
+                client.get("/version")
+            look_at(client, config)
+
+
+@TWO
+def test_a_child_that_holds_its_stdout(
+    face: Face, server: APIServer, clock: FakeClock, plugin: Misbehaving
+) -> None:
+    server.tokens = {GOOD["token"]: "alice"}
+    plugin.does(f"print({document(GOOD)!r}, flush=True)\nif fork(): time.sleep(2)")
+    config = config_of(plugin, server)
+    with face.client(config, clock=clock) as client:
+        assert client.get("/version").status_code == 200
+        look_at(client, config)
 
 
 @contextmanager
