@@ -262,7 +262,9 @@ class ExecSource:
     def _no_thread(self) -> PluginError:
         command = self._plugin.command
         return PluginError(
-            f"{ASKED}no thread can be started for {command}: this process has too many", command=command
+            f"{ASKED}no thread can be started for {command}: this process has too many. Raise its limit "
+            "(ulimit -u), or look for a leak.",
+            command=command,
         )
 
     def _fly(self, flight: Flight) -> None:
@@ -278,8 +280,9 @@ class ExecSource:
             self._land_failure(flight, error)
         except Exception as error:
             # A fault of ours. Where it happened may be told, but not its words: they may be the plugin's.
-            logger.error("unexpected %s in:\n%s", type(error).__name__, _places(error))  # noqa: TRY400
-            what = f"{ASKED}asking {self._plugin.command} failed unexpectedly ({type(error).__name__})"
+            logger.error("unexpected %s in:\n%s", type(error).__name__, _places(error))  # noqa: TRY400 -- its words
+            what = f"{ASKED}asking {self._plugin.command} failed unexpectedly ({type(error).__name__}). "
+            what += "This is a fault of kubeauth: please report it, with what it has logged."
             self._land_failure(flight, PluginError(what, command=self._plugin.command))
         except BaseException as error:  # Ctrl-C
             # Where it struck, variables may hold what the plugin was given, or what it printed.

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from kubeauth._exec import _process
-from kubeauth._exec._observer import NobodyWatches
 from kubeauth._exec._plugin import Plugin
 from kubeauth.errors import PluginFailed, PluginOutputError, PluginTimeout
 from tests.misbehaving import Misbehaving, document
+from tests.observers import NobodyWatches
 from tests.residue import is_alive, no_residue, wait_until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="these plugins are for POSIX")

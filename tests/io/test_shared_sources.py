@@ -14,8 +14,8 @@ import pytest
 
 from kubeauth import Client, ClientConfig, ExecConfig, ExecOptions, PluginPolicy, errors, load_config
 from kubeauth._credentials._shared import SharedSources
-from kubeauth._exec._observer import NobodyWatches
 from kubeauth.testing import APIServer, FakeClock, PluginScript
+from tests.observers import NobodyWatches
 
 V1 = "client.authentication.k8s.io/v1"
 PLAIN = ExecConfig(command="p", api_version=V1, interactive_mode="Never")

@@ -16,8 +16,8 @@ from kubeauth._credentials._exec_source import _MOST_ORIGINS, ExecSource
 from kubeauth._credentials._flight import Flight
 from kubeauth._exec._codec import PluginCredential
 from kubeauth._exec._expiry import date_of, seconds_of
-from kubeauth._exec._observer import NobodyWatches
 from kubeauth.testing import APIServer, Authority, FakeClock, PluginScript
+from tests.observers import NobodyWatches
 from tests.scripted import ScriptedPlugin
 
 

@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kubeauth import errors
 from kubeauth._credentials._credential import Credential, Refusal
 from kubeauth._credentials._exec_source import ExecSource
-from kubeauth._exec._observer import NobodyWatches
 from kubeauth.testing import FakeClock
+from tests.observers import NobodyWatches
 from tests.scripted import ScriptedPlugin
 
 ORIGINS = st.sampled_from(["a", "b"])

@@ -21,8 +21,8 @@ from kubeauth._credentials._credential import Refusal
 from kubeauth._credentials._dates import dates_of
 from kubeauth._credentials._exec_source import ExecSource
 from kubeauth._exec._codec import PluginCredential
-from kubeauth._exec._observer import NobodyWatches
 from kubeauth.testing import Authority, FakeClock
+from tests.observers import NobodyWatches
 from tests.scripted import ScriptedPlugin
 
 

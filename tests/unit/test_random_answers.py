@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from kubeauth import errors
 from kubeauth._credentials._exec_source import ExecSource
 from kubeauth._exec._codec import BadOutput, PluginCredential, read_output
-from kubeauth._exec._observer import NobodyWatches
 from kubeauth._exec._plugin import output_error
 from kubeauth.testing import Authority, FakeClock
 from tests.kubeconfigs import V1
+from tests.observers import NobodyWatches
 from tests.scripted import ScriptedPlugin
 
 PAIR = Authority().client("alice")
