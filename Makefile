@@ -47,7 +47,7 @@ config: $(READY) ## Show what your kubeconfig (or a bundled sample) resolves to
 
 .PHONY: test
 test: $(READY) ## Run the tests (only Python is needed)
-	$(BIN)/python -m pytest -q -m "not load" -n auto --dist loadfile --cov --cov-report= --cov-fail-under=0
+	$(BIN)/python -m pytest -q -m "not load and not e2e" -n auto --dist loadfile --cov --cov-report= --cov-fail-under=0
 	$(BIN)/coverage report
 
 .PHONY: test-load
@@ -83,9 +83,7 @@ format: $(READY) ## Let ruff put the code in order
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(READY) ## Compare with the alternatives (installs them)
-	@if [ -n "$(UV)" ]; then uv pip install -q --python $(BIN)/python --group bench; \
-	else $(BIN)/python -m pip install -q --group bench; fi
+bench: $(READY) ## Compare with the alternatives
 	$(BIN)/python -m benchmarks.cost
 	$(BIN)/python -m benchmarks.renewals
 	$(BIN)/python -m benchmarks.startup

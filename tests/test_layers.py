@@ -29,6 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "testing": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client"},
     "cli": FLOOR
     | {"_exec", "_config", "_credentials", "_transport", "_client", "httpx2", "metrics", "plugin", "testing"},
+    "adapters": FLOOR
+    | {"_exec", "_config", "_credentials", "_transport", "_client", "httpx2", "metrics"},
     "__main__": {"cli"},
     # The face: it names everything, and loads it when asked.
     "__init__": FLOOR
@@ -38,14 +40,21 @@ OUTSIDE: dict[str, set[str]] = {
     # Who may import what from elsewhere: HTTP from _transport up, anyio from _credentials up,
     # subprocess only in _exec, YAML only in _documents, Prometheus in metrics and where they are shown,
     # and what the command line needs nowhere else.
-    "httpx": {"_transport", "_client"},
-    "httpx2": {"_transport", "httpx2"},
-    "anyio": {"_credentials", "_transport", "_client"},
+    "httpx": {"_transport", "_client", "adapters"},
+    "httpx2": {"_transport", "httpx2", "adapters"},
+    "anyio": {"_credentials", "_transport", "_client", "adapters"},
     "subprocess": {"_exec"},
     "yaml": {"_documents"},
     "prometheus_client": {"metrics", "cli"},
     "rich": {"cli"},
     "typer": {"cli"},
+    "kubernetes": {"adapters"},
+    "kubernetes_asyncio": {"adapters"},
+    "lightkube": {"adapters"},
+    "kr8s": {"adapters"},
+    "httpx2_k8s": {"adapters"},
+    "aiohttp": {"adapters"},
+    "urllib3": {"adapters"},
 }
 # Modules that only decide: given values, they return values.
 PURE = [
