@@ -29,8 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "testing": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client"},
     "cli": FLOOR
     | {"_exec", "_config", "_credentials", "_transport", "_client", "httpx2", "metrics", "plugin", "testing"},
-    "adapters": FLOOR
-    | {"_exec", "_config", "_credentials", "_transport", "_client", "httpx2", "metrics"},
+    "adapters": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client", "httpx2", "metrics"},
     "__main__": {"cli"},
     # The face: it names everything, and loads it when asked.
     "__init__": FLOOR

@@ -45,9 +45,11 @@ class RawRequest:
 
 
 class Listener:
-    """Takes connections on a free port of 127.0.0.1, each in a thread of its own."""
+    """Takes connections on a port of 127.0.0.1 (0: a free one), each in a thread of its own."""
 
-    def __init__(self, respond: Callable[[RawRequest], SpokenAnswer], context: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, respond: Callable[[RawRequest], SpokenAnswer], context: ssl.SSLContext | None, port: int = 0
+    ) -> None:
         self._respond = respond
         self._context = context
         self._numbers = itertools.count(1)
@@ -55,7 +57,7 @@ class Listener:
         # Guards _open and _closed.
         self._lock = threading.Lock()
         self._closed = False
-        self._socket = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self._socket = socket.create_server(("127.0.0.1", port), backlog=512)
         self.port: int = self._socket.getsockname()[1]
         if context is not None:
             context.sni_callback = _remember_name
