@@ -58,6 +58,11 @@ test-load: $(READY) ## Run the load and stampede tests
 test-oracle: $(READY) oracle ## Compare with client-go (needs Go) and kubectl, where found
 	$(BIN)/python -m pytest -q -m oracle -rs
 
+.PHONY: e2e
+e2e: $(READY) ## Run the end-to-end tests: a real API server, real plugins, real clients (needs Go and Debian's packages)
+	$(BIN)/python -m tests.e2e.prepare
+	$(BIN)/python -m pytest -q -m e2e tests/e2e $(E2E_ARGS)
+
 ORACLE := tests/differential/oracle/oracle
 .PHONY: oracle
 oracle: ## Build the client-go oracle that test-oracle compares with

@@ -1,0 +1,157 @@
+"""Programs that the end-to-end tests need: found here, or made once and kept outside the checkout."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+HERE = Path(__file__).parent
+# Read when this is imported: tests change HOME.
+_XDG = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+CACHE = Path(os.environ.get("KUBEAUTH_E2E_CACHE") or Path(_XDG, "kubeauth-e2e"))
+_ENVIRONMENT = dict(os.environ)
+os.environ["KUBEAUTH_E2E_CACHE"] = str(CACHE)  # for programs that tests start
+
+KUBERNETES = "1.36.3"
+
+
+class Missing(Exception):
+    """Something that cannot be had on this machine: what, and why."""
+
+
+def kube() -> Path:
+    """kube-apiserver, kube-controller-manager and kubectl, in one program."""
+    package = "k8s.io/component-base/version"
+    major, minor, _ = KUBERNETES.split(".")
+    version = (
+        f"-X {package}.gitVersion=v{KUBERNETES} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
+    )
+    return go_folder("kube", HERE / "kube", KUBERNETES, flags=["-ldflags", f"-s -w {version}"])
+
+
+def debian(program: str, package: str) -> Path:
+    """A program of a Debian package: the installed one, or one unpacked for us alone."""
+    if found := shutil.which(program, path=_ENVIRONMENT.get("PATH", "") + ":/usr/sbin:/sbin"):
+        return Path(found)
+    root = CACHE / "debian" / package
+    if not root.exists():
+        if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
+            raise Missing(f"{program}: no apt-get here. Install {package}, or put {program} on PATH.")
+        _made(root, lambda new: _unpack(package, new))
+    for folder in ("usr/bin", "usr/sbin", "bin"):
+        if (path := root / folder / program).exists():
+            return path
+    raise Missing(f"{program}: not in Debian's {package}")
+
+
+def _unpack(package: str, into: Path) -> None:
+    """Lists of our own, so that neither root nor an `apt-get update` by hand is needed."""
+    lists = CACHE / "debian" / "lists"
+    (lists / "partial").mkdir(parents=True, exist_ok=True)
+    mine = [
+        "-o",
+        f"Dir::State::Lists={lists}",
+        "-o",
+        f"Dir::Cache={CACHE / 'debian'}",
+        "-o",
+        "Debug::NoLocking=1",
+    ]
+    mine += ["-o", "APT::Sandbox::User="]
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            _run(["apt-get", "-qq", *mine, "update"])
+            _run(["apt-get", "-qq", *mine, "download", package], cwd=Path(folder))
+        except subprocess.CalledProcessError as error:
+            raise Missing(f"Debian's {package} cannot be had: {_last_words(error)}") from error
+        (archive,) = Path(folder).glob("*.deb")
+        _run(["dpkg-deb", "-x", str(archive), str(into)])
+
+
+def go_program(name: str, module: str, version: str, package: str = "") -> Path:
+    """A released program, by way of the module proxy: `go install module/package@version`."""
+    folder = CACHE / "go" / f"{name}-{version.removeprefix('v')}"
+    if not folder.exists():
+        what = "/".join(part for part in (module, package) if part)
+        _made(folder, lambda new: _go_install(name, f"{what}@{version}", new))
+    return folder / name
+
+
+def _go_install(name: str, what: str, into: Path) -> None:
+    _needs_go(name)
+    try:
+        _run(["go", "install", "-trimpath", "-ldflags", "-s -w", what], environment={"GOBIN": str(into)})
+    except subprocess.CalledProcessError as error:
+        raise Missing(f"{name}: go install {what}: {_last_words(error)}") from error
+    (program,) = into.iterdir()
+    program.rename(into / name)
+
+
+def go_folder(name: str, source: Path, version: str, *, flags: list[str]) -> Path:
+    """A program of ours with a go.mod: built again when a file of it, or a flag, has changed."""
+    digest = hashlib.sha256(repr(flags).encode())
+    for path in sorted(source.iterdir()):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    folder = CACHE / "go" / f"{name}-{version}-{digest.hexdigest()[:12]}"
+    if not folder.exists():
+        _made(folder, lambda new: _go_build(name, source, new / name, flags))
+    return folder / name
+
+
+def _go_build(name: str, source: Path, program: Path, flags: list[str]) -> None:
+    _needs_go(name)
+    try:
+        _run(["go", "mod", "download"], cwd=source)
+    except subprocess.CalledProcessError as error:
+        raise Missing(f"{name}: its Go modules cannot be had: {_last_words(error)}") from error
+    _run(["go", "build", "-trimpath", *flags, "-o", str(program), "."], cwd=source)
+
+
+def _needs_go(name: str) -> None:
+    if not shutil.which("go", path=_ENVIRONMENT.get("PATH")):
+        raise Missing(f"{name}: no Go here to build it with")
+
+
+def pypi_program(name: str, requirement: str) -> Path:
+    """A program from PyPI in an environment of its own, so that what it needs gets in nobody's way."""
+    folder = CACHE / "pypi" / requirement.replace("==", "-")
+    if not folder.exists():
+        # Scripts name their interpreter by its path, so it is made where it stays.
+        try:
+            _run([sys.executable, "-m", "venv", "--clear", str(folder)])
+            _run([str(folder / "bin" / "python"), "-m", "pip", "install", "-q", requirement])
+        except subprocess.CalledProcessError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise Missing(f"{name}: {requirement} cannot be had: {_last_words(error)}") from error
+    return folder / "bin" / name
+
+
+def _made(folder: Path, make: Callable[[Path], None]) -> None:
+    """Made beside its place and moved there when it is whole: whoever finds it can use it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        make(new)
+        new.chmod(0o755)
+        if not folder.exists():
+            new.rename(folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _run(
+    command: list[str], *, cwd: Path | None = None, environment: Mapping[str, str] | None = None
+) -> None:
+    settings = _ENVIRONMENT | {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"} | dict(environment or {})
+    subprocess.run(
+        command, cwd=cwd, env=settings, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+
+
+def _last_words(error: subprocess.CalledProcessError) -> str:
+    return str(error.stderr or error.stdout or error).strip()[-400:]
