@@ -48,6 +48,7 @@ _CONTROLLERS = ",".join(
         "serviceaccount",
         "root-ca-certificate-publisher",
         "namespace",
+        "clusterrole-aggregation",
         "bootstrap-signer",
         "token-cleaner",
         "garbage-collector",
@@ -85,6 +86,7 @@ class ControlPlane:
             self.start_apiserver()
             self._start_controllers()
             self._wait("a service account in the namespace default", self._has_service_account)
+            self._wait("rules for the role edit", self._has_roles)
         except BaseException:
             self.close()
             raise
@@ -167,7 +169,7 @@ class ControlPlane:
     def allow(
         self, role: str, *, user: str | None = None, group: str | None = None, namespace: str = ""
     ) -> None:
-        """Binds a ClusterRole: everywhere, or in a namespace."""
+        """Binds `view`, `edit`, or another ClusterRole that lets ConfigMaps be listed, and waits till it counts."""
         subject = {
             "apiGroup": "rbac.authorization.k8s.io",
             "kind": "User" if user else "Group",
@@ -183,6 +185,10 @@ class ControlPlane:
                 "subjects": [subject],
             }
         )
+        me = ["--as", user] if user else ["--as", "anybody", "--as-group", str(group)]
+        where = ["--namespace", namespace] if namespace else ["--all-namespaces"]
+        asked = ["auth", "can-i", "list", "configmaps", *me, *where]
+        self._wait(f"the role {role}", lambda: self.kubectl(*asked).returncode == 0)
 
     def audit(self, **wanted: object) -> list[dict[str, Any]]:
         """What the server has answered, oldest first; `user=` and `path=` choose."""
@@ -229,6 +235,8 @@ class ControlPlane:
             f"--audit-policy-file={file('audit-policy.yaml')}",
             f"--audit-log-path={file('audit.log')}",
             "--audit-log-maxsize=0",
+            # Asks etcd for what Debian's does not have.
+            "--feature-gates=SizeBasedListCostEstimate=false",
             "--shutdown-delay-duration=0s",
             "--v=1",
         )  # fmt: skip
@@ -329,6 +337,9 @@ class ControlPlane:
 
     def _has_service_account(self) -> bool:
         return self.kubectl("get", "serviceaccount", "default").returncode == 0
+
+    def _has_roles(self) -> bool:
+        return "configmaps" in self.kubectl("get", "clusterrole", "edit", "-o", "jsonpath={.rules}").stdout
 
     def _wait(self, what: str, is_there: Callable[[], bool]) -> None:
         end = time.monotonic() + PATIENCE
