@@ -198,13 +198,15 @@ class ControlPlane:
             return []
         events: list[dict[str, Any]] = [json.loads(line) for line in lines if line.endswith("\n")]
         if "user" in wanted:
-            events = [each for each in events if each["user"]["username"] == wanted["user"]]
+            events = [each for each in events if each["user"].get("username") == wanted["user"]]
         if "path" in wanted:
             events = [each for each in events if each["requestURI"].partition("?")[0] == wanted["path"]]
         return events
 
     def start_apiserver(self) -> None:
-        """Returns when it is ready."""
+        """Returns when it is ready; at once, if it is running."""
+        if "apiserver" in self._running:
+            return
         file = self.directory.joinpath
         self._start(
             "apiserver",

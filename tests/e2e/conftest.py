@@ -18,6 +18,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.e2e)
             item.add_marker(pytest.mark.timeout(180))
+            # Whoever leaves a stream of httpx early on trio gets this from below it.
+            item.add_marker(pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning"))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,139 @@
+"""What a real API server refuses, and what comes of it: 401, 403, and being away."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeauth import Client, load_config
+from tests.e2e.cluster import ControlPlane
+from tests.e2e.minting import Mint, Status, certificates
+from tests.e2e.test_logging_in import ACCOUNT, stanza
+from tests.faces import FACES, Face
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def test_forbidden_is_not_unauthorized(cluster: ControlPlane, face: Face, tmp_path: Path) -> None:
+    with Mint(tmp_path, certificates(cluster.client_ca, "nobody-in-particular", 600)) as mint:
+        with face.client(load_config(cluster.kubeconfig({"exec": mint.stanza()}))) as client:
+            answers = [client.get("/api/v1/secrets") for _ in range(5)]
+    assert [answer.status_code for answer in answers] == [403] * 5
+    assert answers[0].json()["reason"] == "Forbidden"
+    assert mint.runs == 1
+
+
+def test_revoked_tokens_are_replaced_and_the_requests_succeed(cluster: ControlPlane, tmp_path: Path) -> None:
+    """All faces at once: the server remembers for ten seconds that a token was good."""
+    cluster.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}})
+    cluster.allow("edit", user=ACCOUNT)
+    with ExitStack() as stack:
+        clients = {}
+        for face in FACES:
+            # The token is good for ten minutes, or for as long as a Secret of this name is there.
+            plugin = _kept(tmp_path / str(face), stanza("--account", "robot", "--secret", f"of-{face}"))
+            config = load_config(cluster.kubeconfig({"exec": plugin}))
+            clients[face] = stack.enter_context(face.client(config))
+            assert clients[face].get(CONFIG_MAPS).status_code == 200
+        secrets = [f"of-{face}" for face in FACES]
+        assert cluster.kubectl("delete", "secret", *secrets).returncode == 0
+        for face, client in clients.items():
+            _wait_until_refused(cluster, _tokens(tmp_path / str(face))[0])
+            document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"by-{face}"}}
+            made = client.request("POST", CONFIG_MAPS, json=document | {"data": {"by": str(face)}})
+            assert made.status_code == 201, made.text
+            assert client.get(f"{CONFIG_MAPS}/by-{face}").json()["data"] == {"by": str(face)}
+    for face in FACES:
+        first, second = _tokens(tmp_path / str(face))
+        assert first != second
+
+
+def _kept(directory: Path, plugin: dict[str, Any]) -> dict[str, Any]:
+    """The same plugin, but what it prints is kept."""
+    directory.mkdir()
+    script = directory / "plugin"
+    script.write_text(f'#!/bin/sh\n{sys.executable} "$@" | tee -a {directory / "printed"}\n')
+    script.chmod(0o700)
+    return plugin | {"command": str(script)}
+
+
+def _tokens(directory: Path) -> list[str]:
+    lines = (directory / "printed").read_text().splitlines()
+    return [json.loads(line)["status"]["token"] for line in lines]
+
+
+def _wait_until_refused(cluster: ControlPlane, token: str) -> None:
+    with Client(load_config(cluster.kubeconfig({"token": token}))) as client:
+        while client.get(CONFIG_MAPS).status_code != 401:
+            time.sleep(0.2)
+
+
+def test_a_token_that_nobody_takes_is_not_asked_for_again_and_again(
+    cluster: ControlPlane, face: Face, tmp_path: Path
+) -> None:
+    number = 0
+
+    def give() -> Status:
+        nonlocal number
+        number += 1
+        return {"token": f"made-up-{number}"}
+
+    with Mint(tmp_path, give) as mint:
+        with face.client(load_config(cluster.kubeconfig({"exec": mint.stanza()}))) as client:
+            assert [client.get(CONFIG_MAPS).status_code for _ in range(10)] == [401] * 10
+    # Once, again for the first 401, and not for the others: they come within the second.
+    assert mint.runs <= 3
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+def test_the_api_server_goes_away_and_comes_back(cluster: ControlPlane, tmp_path: Path, kill: bool) -> None:
+    cluster.allow("view", user="patient")
+    watching = f"{CONFIG_MAPS}?watch=1&resourceVersion=0"
+    with ExitStack() as stack:
+        mint = stack.enter_context(Mint(tmp_path, certificates(cluster.client_ca, "patient", 600)))
+        config = load_config(cluster.kubeconfig({"exec": mint.stanza()}))
+        clients = {face: stack.enter_context(face.client(config)) for face in FACES}
+        stack.callback(cluster.start_apiserver)
+        with ExitStack() as watches:
+            opened = {}
+            for face, client in clients.items():
+                assert client.get(CONFIG_MAPS).status_code == 200
+                opened[face] = watches.enter_context(client.stream("GET", watching))
+                assert '"ADDED"' in opened[face].line()
+            cluster.stop_apiserver(kill=kill)
+            for face, watch in opened.items():
+                # Whatever was said last arrives; then it ends, or breaks.
+                with contextlib.suppress(face.library.RemoteProtocolError, face.library.ReadError):
+                    watch.rest()
+        for face, client in clients.items():
+            with pytest.raises(face.library.ConnectError):
+                client.get(CONFIG_MAPS)
+        cluster.start_apiserver()
+        for client in clients.values():
+            assert client.get(CONFIG_MAPS).status_code == 200
+            with client.stream("GET", watching) as watch:
+                assert '"ADDED"' in watch.line()
+            assert client.client.status().last_error is None
+    assert mint.runs == 1
+
+
+def test_a_kept_connection_that_died_in_a_restart_is_not_the_callers_trouble(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    cluster.allow("view", user="patient")
+    with ExitStack() as stack:
+        mint = stack.enter_context(Mint(tmp_path, certificates(cluster.client_ca, "patient", 600)))
+        config = load_config(cluster.kubeconfig({"exec": mint.stanza()}))
+        clients = [stack.enter_context(face.client(config)) for face in FACES]
+        assert [client.get(CONFIG_MAPS).status_code for client in clients] == [200] * len(FACES)
+        cluster.stop_apiserver(kill=True)
+        cluster.start_apiserver()
+        assert [client.get(CONFIG_MAPS).status_code for client in clients] == [200] * len(FACES)
+    assert mint.runs == 1
