@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from kubeauth import Client, errors, plugin
+from kubeauth import Client, Secret, errors, plugin
 
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
@@ -33,7 +33,7 @@ def login(info: plugin.ExecInfo) -> plugin.Credential:
     parser.add_argument("--seconds", type=float, default=600, help="after which clients shall come again")
     parser.add_argument("--secret", help="the token is good while that Secret is there; made if it is not")
     options = parser.parse_args()
-    config = dataclasses.replace(info.client_config(), token=plugin.Secret(os.environ["E2E_LOGIN"]))
+    config = dataclasses.replace(info.client_config(), token=Secret(os.environ["E2E_LOGIN"]))
     with Client(config) as client:
         certificate, key = certificate_for(client, options.user) if options.user else (None, None)
         return plugin.Credential(

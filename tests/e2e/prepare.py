@@ -1,6 +1,6 @@
 """Gets everything the end-to-end tests need: `python -m tests.e2e.prepare`.
 
-Exits with 3 when something cannot be had on this machine, and says what; with 1 when something of ours is broken.
+With --kubectl, says where that is. Exits with 3 when something cannot be had on this machine, and says what; with 1 when something of ours is broken.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ NEEDED: dict[str, Callable[[], Path]] = {
 
 
 def main() -> int:
+    if sys.argv[1:] == ["--kubectl"]:
+        print(tools.kubectl())
+        return 0
     missing = 0
     for name, get in NEEDED.items():
         print(f"{name} ... ", end="", flush=True)

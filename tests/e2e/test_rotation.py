@@ -141,7 +141,7 @@ def test_nothing_fails_and_no_event_is_lost_c15_c16_c17(
 
 
 def _make_until(admin: Client, version: str, kind: str, enough: Callable[[], bool]) -> list[str]:
-    names = []
+    names: list[str] = []
     while not enough():
         names.append(f"rotation-{kind}-{len(names)}")
         _make(admin, names[-1], version)

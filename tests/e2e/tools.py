@@ -35,6 +35,15 @@ def kube() -> Path:
     return go_folder("kube", HERE / "kube", KUBERNETES, flags=["-ldflags", f"-s -w {version}"])
 
 
+def kubectl() -> Path:
+    """kubectl by its own name, for whoever looks for it on PATH."""
+    link = kube().parent / "bin" / "kubectl"
+    link.parent.mkdir(exist_ok=True)
+    if not link.exists():
+        link.symlink_to("../kube")
+    return link
+
+
 def debian(program: str, package: str) -> Path:
     """A program of a Debian package: the installed one, or one unpacked for us alone."""
     if found := shutil.which(program, path=_ENVIRONMENT.get("PATH", "") + ":/usr/sbin:/sbin"):

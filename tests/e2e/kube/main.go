@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
@@ -20,12 +21,15 @@ import (
 )
 
 func main() {
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: kube {apiserver|controller-manager|kubectl} ...")
-		os.Exit(2)
+	name := filepath.Base(os.Args[0])
+	if name != "kubectl" { // a link of that name is kubectl
+		if len(os.Args) < 2 {
+			fmt.Fprintln(os.Stderr, "usage: kube {apiserver|controller-manager|kubectl} ...")
+			os.Exit(2)
+		}
+		name = os.Args[1]
+		os.Args = append([]string{name}, os.Args[2:]...)
 	}
-	name := os.Args[1]
-	os.Args = append([]string{name}, os.Args[2:]...)
 	var command *cobra.Command
 	switch name {
 	case "apiserver":
