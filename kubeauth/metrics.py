@@ -95,6 +95,14 @@ _RENEWALS = _Counter(
     ("reason", "result"),
 )
 # Series that are there from the start, at 0: Prometheus cannot see the step that a series appears with.
+# What a plugin exits with nobody knows: these are what most do, and -1 is a signal, ours after a timeout too.
+_CALL_RESULTS = [
+    ("0", "no_error"),
+    ("-1", "plugin_execution_error"),
+    ("1", "plugin_execution_error"),
+    ("1", "plugin_not_found_error"),
+    ("1", "client_internal_error"),
+]
 _POLICY_ANSWERS = [(status,) for status in ("allowed", "denied")]
 _RENEWAL_RESULTS = [
     (reason, result)
@@ -137,7 +145,7 @@ class Counts:
         # Guards all numbers below. Reentrant: a signal handler may come in between, and renew something.
         self._lock = threading.RLock()
         self._totals: dict[_Counter, dict[tuple[str, ...], int]] = {
-            _CALLS: {},
+            _CALLS: dict.fromkeys(_CALL_RESULTS, 0),
             _POLICY_CALLS: dict.fromkeys(_POLICY_ANSWERS, 0),
             _RENEWALS: dict.fromkeys(_RENEWAL_RESULTS, 0),
         }

@@ -211,8 +211,14 @@ def test_what_can_happen_is_there_before_it_does(counts: Counts) -> None:
         ({"status": "allowed"}, 0),
         ({"status": "denied"}, 0),
     ]
-    # Nobody knows what a plugin will exit with.
-    assert found[CALLS.removesuffix("_total")].samples == []
+    calls = found[CALLS.removesuffix("_total")].samples
+    assert {(s.labels["call_status"], s.labels["code"]): s.value for s in calls} == {
+        ("no_error", "0"): 0,
+        ("plugin_execution_error", "1"): 0,
+        ("plugin_execution_error", "-1"): 0,
+        ("plugin_not_found_error", "1"): 0,
+        ("client_internal_error", "1"): 0,
+    }
 
 
 def test_the_ages_have_the_buckets_of_client_go(counts: Counts) -> None:
