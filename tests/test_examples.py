@@ -30,7 +30,7 @@ def run(name: str, *args: str, **environ: str) -> subprocess.CompletedProcess[st
 
 def test_every_example_is_run_here() -> None:
     text = Path(__file__).read_text()
-    assert [path.name for path in EXAMPLES.glob("*.py") if f'"{path.name}"' not in text] == []
+    assert [path.name for path in EXAMPLES.rglob("*.py") if f'{path.name}"' not in text] == []
 
 
 def test_show_config_without_a_kubeconfig_shows_the_sample(tmp_path: Path) -> None:
@@ -147,3 +147,12 @@ def test_certificate_plugin(authority: Authority, tmp_path: Path) -> None:
 def test_testing_your_code() -> None:
     shown = run("testing_your_code.py")
     assert (shown.returncode, shown.stdout) == (0, "ok\n"), shown.stderr
+
+
+def test_scraped() -> None:
+    shown = run("observability/scraped.py", "--port", "0", "--seconds", "1")
+    assert shown.returncode == 0, shown.stderr
+    first, last = shown.stdout.splitlines()
+    assert first.startswith("Metrics at http://127.0.0.1:")
+    what, _, runs = last.partition(": ")
+    assert (what, int(runs) > 0) == ("Runs of the plugin", True)
