@@ -271,7 +271,7 @@ class ExecSource:
         """Runs the plugin, and lands whatever comes of it."""
         try:
             flight.pilot = threading.get_ident()
-            started = self._clock.monotonic()
+            asked = self._clock.monotonic(), self._clock.time()
             # Whoever stops it now may come before there is a program to stop.
             answer = self._plugin.ask(lambda: not flight.was_stopped)
             credential = self._checked(answer)
@@ -289,7 +289,7 @@ class ExecSource:
             traceback.clear_frames(error.__traceback__)
             raise
         else:
-            self._land(flight, credential, dates, answer.expires, self._clock.monotonic() - started)
+            self._land(flight, credential, dates, answer.expires, asked)
         finally:
             self._abandon(flight)
 
@@ -315,28 +315,31 @@ class ExecSource:
         credential: Credential,
         dates: Dates | None,
         expires: float | None,
-        seconds: float,
+        asked: tuple[float, float],
     ) -> None:
+        """`asked` is when, by either clock."""
         with self._mu:
             now, date = self._clock.monotonic(), self._clock.time()
             before = self._held
             self._landed_locked(flight)
             is_over = expires is not None and expires < date
-            if is_over:
+            came_again = is_over and before.came_again(credential, expires, since=asked[1])
+            if is_over and not came_again:
                 self._failed_locked(_over_on_arrival(self._plugin.command), now)
-            else:
+            elif not is_over:
                 self._failure, self._failures, self._retry_at = None, 0, -math.inf
             # Over on arrival is handed out once all the same (X45); but what is better stays. Also after a
             # 401: where that came from it may be refused, but others may be content with it.
             if is_over and before.is_good(now, date):
                 self._put_off_locked(flight, now, date)
-            else:
+            elif not came_again:
                 self._held = Held.since(
-                    now, date, credential, dates, expires, seconds=seconds, chance=self._chance()
+                    now, date, credential, dates, expires, seconds=now - asked[0], chance=self._chance()
                 )
         self._observer.renewed(reason=flight.reason, succeeded=not is_over)
         self._observe(before, self._held, date)
-        flight.land(credential)
+        # Who waited for what they had asks once more: by now the plugin knows that it is over.
+        flight.land(None if came_again else credential)
 
     def _observe(self, before: Held, after: Held, date: float) -> None:
         if before.credential is after.credential:

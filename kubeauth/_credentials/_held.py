@@ -52,5 +52,12 @@ class Held:
         # At the very moment it is still good (X43).
         return now <= self.ends and date <= self.expires
 
+    def came_again(self, credential: Credential, expires: float | None, *, since: float) -> bool:
+        """Whether a run gave what is held, which was good when the run began.
+
+        Some plugins keep a token, and give it until its last moment: it may end on the way.
+        """
+        return expires is not None and since <= expires and credential == self.credential
+
 
 NOTHING_HELD = Held(NOTHING, None, -math.inf, -math.inf, -math.inf, -math.inf)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,59 @@ def test_ahead_and_over_on_arrival_the_better_one_stays_x45() -> None:
     assert bench.watcher.renewals == [("first", True), ("ahead", False)]
     assert bench.watcher.installations == 1
     assert "already over" in str(bench.source.status().last_error)
+
+
+class Keeper(ScriptedPlugin):
+    """Keeps a token for itself, and gives it until its last moment; each run takes half a second."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self._kept: PluginCredential | None = None
+        self.is_stuck = False
+
+    def ask(self, is_wanted: object) -> PluginCredential:
+        kept = self._kept
+        if kept is None or ((kept.expires or 0.0) < self._clock.time() and not self.is_stuck):
+            self._kept = super().ask(is_wanted)
+        else:
+            self.runs += 1
+        self._clock.advance(0.5)
+        assert self._kept is not None
+        return self._kept
+
+
+@pytest.mark.parametrize("before_the_end", [0.2, 0.0])
+@pytest.mark.parametrize("refresh_ahead", [True, False])
+def test_a_kept_token_that_ends_on_the_way_is_asked_for_once_more(
+    before_the_end: float, refresh_ahead: bool
+) -> None:
+    bench = Bench(refresh_ahead=refresh_ahead)
+    plugin: Any = (keeper := Keeper(bench.clock))
+    bench.source._plugin = plugin
+    keeper.next = 100.0
+    assert bench.get() == "Bearer t1"
+    bench.clock.advance(99.5 - before_the_end)
+    # Ahead of the end it goes on with what there is; else, by the other clock, it is over already.
+    bench.source._held = replace(bench.source._held, ends=bench.clock.monotonic() - (not refresh_ahead))
+    assert bench.get() == ("Bearer t1" if refresh_ahead else "Bearer t2")
+    assert bench.get() == "Bearer t2"
+    assert keeper.runs == 3
+    assert bench.source.status().last_error is None
+    assert bench.watcher.installations == 2
+
+
+def test_a_kept_token_that_comes_again_after_its_end_is_a_failure() -> None:
+    bench = Bench()
+    plugin: Any = (keeper := Keeper(bench.clock))
+    bench.source._plugin = plugin
+    keeper.next = 100.0
+    bench.get()
+    keeper.is_stuck = True
+    bench.clock.advance(100)
+    assert bench.get() == "Bearer t1"  # once, all the same
+    with pytest.raises(errors.PluginOutputError, match="already over"):
+        bench.get()
+    assert keeper.runs == 2
 
 
 def test_a_first_run_that_failed_is_still_the_first() -> None:
