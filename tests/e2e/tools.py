@@ -101,24 +101,24 @@ def _go_install(name: str, what: str, into: Path) -> None:
     program.rename(into / name)
 
 
-def go_folder(name: str, source: Path, version: str, *, flags: list[str]) -> Path:
-    """A program of ours with a go.mod: built again when a file of it, or a flag, has changed."""
+def go_folder(name: str, source: Path, version: str, *, flags: list[str], package: str = ".") -> Path:
+    """A program by a go.mod of ours: built again when a file there, or a flag, has changed."""
     digest = hashlib.sha256(repr(flags).encode())
     for path in sorted(source.iterdir()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     folder = CACHE / "go" / f"{name}-{version}-{digest.hexdigest()[:12]}"
     if not folder.exists():
-        _made(folder, lambda new: _go_build(name, source, new / name, flags))
+        _made(folder, lambda new: _go_build(name, source, new / name, [*flags, package]))
     return folder / name
 
 
-def _go_build(name: str, source: Path, program: Path, flags: list[str]) -> None:
+def _go_build(name: str, source: Path, program: Path, arguments: list[str]) -> None:
     _needs_go(name)
     try:
         _run(["go", "mod", "download"], cwd=source)
     except subprocess.CalledProcessError as error:
         raise Missing(f"{name}: its Go modules cannot be had: {_last_words(error)}") from error
-    _run(["go", "build", "-trimpath", *flags, "-o", str(program), "."], cwd=source)
+    _run(["go", "build", "-trimpath", "-o", str(program), *arguments], cwd=source)
 
 
 def _needs_go(name: str) -> None:
