@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.e2e import tools
+from tests.e2e import third_party, tools
 
 CANNOT_BE_HAD = 3
 
@@ -41,6 +41,8 @@ def main() -> int:
             return 1
         else:
             print(f"{path} ({time.monotonic() - started:.0f} s)")
+    # Tests of those that cannot be had skip themselves.
+    third_party.prepare()
     if missing:
         print(
             f"{missing} of {len(NEEDED)} cannot be had here: the end-to-end tests cannot run", file=sys.stderr

@@ -1,0 +1,81 @@
+"""Exec plugins that nobody here wrote, each at one release: `python -m tests.e2e.third_party` gets them all."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.e2e import tools
+
+AWSCLI = "1.46.2"
+AWS_IAM_AUTHENTICATOR = "v0.7.8"
+AZURE_KUBELOGIN = "v0.2.21"
+# The last one whose checksum the public checksum database could be asked for.
+INT128_KUBELOGIN = "v1.28.0"
+
+
+def aws() -> Path:
+    """`aws eks get-token`"""
+    return tools.pypi_program("aws", f"awscli=={AWSCLI}")
+
+
+def aws_iam_authenticator() -> Path:
+    """`aws-iam-authenticator token`"""
+    module = "sigs.k8s.io/aws-iam-authenticator"
+    return tools.go_program(
+        "aws-iam-authenticator", module, AWS_IAM_AUTHENTICATOR, "cmd/aws-iam-authenticator"
+    )
+
+
+def azure_kubelogin() -> Path:
+    """`kubelogin get-token`, for AKS"""
+    return tools.go_program("azure-kubelogin", "github.com/Azure/kubelogin", AZURE_KUBELOGIN)
+
+
+def int128_kubelogin() -> Path:
+    """`kubectl oidc-login get-token`, for any OpenID Connect issuer"""
+    # `go install` asks for the list of all its versions, which not every proxy has; a go.mod asks for this one.
+    name, folder = "int128-kubelogin", tools.HERE / "plugins" / "int128-kubelogin"
+    flags, package = ["-ldflags", "-s -w"], "github.com/int128/kubelogin"
+    return tools.go_folder(name, folder, INT128_KUBELOGIN.removeprefix("v"), flags=flags, package=package)
+
+
+def gke_gcloud_auth_plugin() -> Path:
+    """Comes with Google's SDK, not by a registry: there, or not."""
+    found = shutil.which("gke-gcloud-auth-plugin")
+    if found is None:
+        raise tools.Missing("gke-gcloud-auth-plugin: not on PATH, and cannot be fetched by itself")
+    return Path(found)
+
+
+PROGRAMS: dict[str, Callable[[], Path]] = {
+    f"awscli {AWSCLI}": aws,
+    f"aws-iam-authenticator {AWS_IAM_AUTHENTICATOR}": aws_iam_authenticator,
+    f"Azure/kubelogin {AZURE_KUBELOGIN}": azure_kubelogin,
+    f"int128/kubelogin {INT128_KUBELOGIN}": int128_kubelogin,
+    "gke-gcloud-auth-plugin": gke_gcloud_auth_plugin,
+}
+
+
+def prepare() -> list[str]:
+    """Gets each of them, saying so, and returns what cannot be had: the tests of those skip themselves."""
+    missing = []
+    for name, get in PROGRAMS.items():
+        print(f"{name} ... ", end="", flush=True)
+        started = time.monotonic()
+        try:
+            path = get()
+        except tools.Missing as error:
+            print(f"MISSING\n  {error}")
+            missing.append(name)
+        else:
+            print(f"{path} ({time.monotonic() - started:.0f} s)")
+    return missing
+
+
+if __name__ == "__main__":
+    prepare()
+    sys.exit(0)
