@@ -13,7 +13,7 @@ from tests.e2e import tools
 AWSCLI = "1.46.2"
 AWS_IAM_AUTHENTICATOR = "v0.7.8"
 AZURE_KUBELOGIN = "v0.2.21"
-# The last one whose checksum the public checksum database could be asked for.
+# The newest that the module proxy gave with a checksum that could be verified.
 INT128_KUBELOGIN = "v1.28.0"
 
 
