@@ -43,7 +43,7 @@ def test_aws_eks_update_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv(name, value)
     with APIServer() as server, APIServer(tls=False) as eks:
         authority = {"data": base64.b64encode(server.authority.pem).decode()}
-        cluster = {
+        cluster: dict[str, object] = {
             "name": "e2e",
             "arn": "arn:aws:eks:eu-central-1:111122223333:cluster/e2e",
             "status": "ACTIVE",
