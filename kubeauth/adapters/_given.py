@@ -1,0 +1,31 @@
+"""What every adapter is given: a config, or what to load one by."""
+
+from __future__ import annotations
+
+from typing import TypedDict, Unpack
+
+from kubeauth._config._client_config import ClientConfig
+from kubeauth._config._load import load_config
+from kubeauth._exec._policy import PluginPolicy
+from kubeauth._exec._values import ExecOptions
+from kubeauth._transport._given import config_of
+
+
+class LoadOptions(TypedDict, total=False):
+    """What `load_config` takes."""
+
+    context: str | None
+    cluster: str | None
+    user: str | None
+    namespace: str | None
+    plugin_policy: PluginPolicy | None
+    exec_options: ExecOptions | None
+
+
+def given_config(config: ClientConfig | None, **options: Unpack[LoadOptions]) -> ClientConfig:
+    """The config given, or the one that kubectl would use, chosen by `options`. TypeError for both."""
+    if config is None:
+        return load_config(**options)
+    if options:
+        raise TypeError(f"{', '.join(options)}: give a config or what to load one by, not both")
+    return config_of(config)

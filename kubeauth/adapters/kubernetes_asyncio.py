@@ -1,0 +1,97 @@
+"""`kubernetes_asyncio` with kubeauth's credentials.
+
+    from kubernetes_asyncio import client
+    from kubeauth.adapters import kubernetes_asyncio
+
+    async with kubernetes_asyncio.api_client() as api:
+        for namespace in (await client.CoreV1Api(api).list_namespace()).items: ...
+
+asyncio only. Needs the package: `pip install 'kubeauth[kubernetes_asyncio]'`.
+"""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+try:
+    import kubernetes_asyncio
+    from kubernetes_asyncio import client, stream
+    from kubernetes_asyncio.client import Configuration
+except ImportError as error:
+    raise ImportError(
+        "kubeauth.adapters.kubernetes_asyncio needs kubernetes_asyncio. Install it: "
+        "pip install 'kubeauth[kubernetes_asyncio]'"
+    ) from error
+
+from kubeauth._config._client_config import ClientConfig
+from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
+from kubeauth.adapters._given import LoadOptions, given_config
+from kubeauth.adapters._take_over import Taken, fill_async, prepare, take_over
+
+__all__ = ["ApiClient", "WsApiClient", "api_client", "configuration", "ws_api_client"]
+
+_VERSION = f"kubernetes_asyncio/{kubernetes_asyncio.__version__}"
+
+
+def api_client(
+    config: ClientConfig | None = None,
+    *,
+    configuration: Configuration | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+    **load_options: Unpack[LoadOptions],
+) -> ApiClient:
+    """An ApiClient for the cluster of `config`, or of the config that kubectl would use.
+
+    Credentials are renewed and rotated while it runs, as with kubeauth.AsyncClient, also under a watch, and
+    a plugin never holds up the event loop. Of a `configuration` of yours the settings for connections and
+    serialisation are kept; server, trust, proxy and credentials are those of the config. Call it in the event
+    loop, and close it, or use it in an `async with`.
+
+    Raises ConfigError, TLSError or CredentialError for what is wrong with the config.
+    """
+    return ApiClient(given_config(config, **load_options), configuration, clock=clock)
+
+
+def ws_api_client(
+    config: ClientConfig | None = None,
+    *,
+    configuration: Configuration | None = None,
+    heartbeat: float | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+    **load_options: Unpack[LoadOptions],
+) -> WsApiClient:
+    """As `api_client`, a kubernetes_asyncio.stream.WsApiClient: for exec, attach and port-forward."""
+    made = WsApiClient(given_config(config, **load_options), configuration, clock=clock)
+    made.heartbeat = heartbeat
+    return made
+
+
+def configuration(config: ClientConfig | None = None, **load_options: Unpack[LoadOptions]) -> Configuration:
+    """A kubernetes_asyncio.client.Configuration whose token is as fresh as each request needs it.
+
+    For programs that must have a Configuration. There is no certificate rotation and no second try
+    after a 401: prefer `api_client`. Raises ConfigError, naming it, for what a Configuration cannot hold; for
+    a plugin that gives a certificate, when the first request is made.
+    """
+    config = given_config(config, **load_options)
+    return fill_async(Configuration(), config, "kubernetes_asyncio")
+
+
+class ApiClient(Taken, client.ApiClient):
+    """What `api_client` makes: an ApiClient whose connections are kubeauth's."""
+
+    def __init__(
+        self, config: ClientConfig, configuration: Configuration | None = None, *, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        super().__init__(prepare(configuration or Configuration(), config))
+        self._transport = take_over(self, config, _VERSION, clock)
+
+
+class WsApiClient(Taken, stream.WsApiClient):
+    """What `ws_api_client` makes: a WsApiClient whose connections are kubeauth's."""
+
+    def __init__(
+        self, config: ClientConfig, configuration: Configuration | None = None, *, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        super().__init__(prepare(configuration or Configuration(), config))
+        self._transport = take_over(self, config, _VERSION, clock)
