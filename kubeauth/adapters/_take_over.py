@@ -47,9 +47,9 @@ def take_over(api: Any, config: ClientConfig, version: str, clock: Clock) -> Tra
             f"{version} has no rest_client.pool_manager, where kubeauth's connections belong. Install a "
             "version that kubeauth was tried with: see docs/adapters.md"
         )
-    transport = Transport(config, limit=api.configuration.connection_pool_maxsize, clock=clock)
     if rest.pool_manager is not None:
         rest.pool_manager.detach()  # never used: there is nothing to close, and nothing to wait for
+    transport = Transport(config, limit=api.configuration.connection_pool_maxsize, clock=clock)
     rest.pool_manager = KubeSession(transport)
     api.user_agent = user_agent(version)
     return transport

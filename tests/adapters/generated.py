@@ -41,6 +41,13 @@ class Driver:
     def namespaces(self) -> list[str]:
         return [item.metadata.name for item in self.call("list_namespace").items]
 
+    def unread(self, namespace: str) -> Any:
+        """The list of ConfigMaps, as the library's response, of which nothing was read."""
+        method = "list_namespaced_config_map"
+        if hasattr(self.core, f"{method}_without_preload_content"):
+            return self.call(f"{method}_without_preload_content", namespace)
+        return self.call(method, namespace, _preload_content=False)
+
     def create(self, namespace: str, name: str) -> Any:
         """A ConfigMap, made with a body."""
         metadata = self.client.V1ObjectMeta(name=name)
@@ -62,7 +69,7 @@ class Driver:
     @contextmanager
     def watch(self, namespace: str) -> Iterator[Iterator[dict[str, Any]]]:
         """Events of the ConfigMaps of a namespace, until the server ends it."""
-        watch = self._watch.Watch()
+        watch = self._watch.Watch() if self._portal is None else self._portal.call(self._watch.Watch)
         events = watch.stream(self.core.list_namespaced_config_map, namespace, timeout_seconds=60)
         if self._portal is None:
             try:

@@ -1,0 +1,198 @@
+"""What is particular to the clients for asyncio: the event loop is never held up; websockets."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+import kubeauth
+from kubeauth import ClientConfig, Impersonation, Secret
+from kubeauth.testing import APIServer, Authority, PluginScript
+from tests.adapters.generated import GENERATED, Generated
+from tests.adapters.websockets import Shells, shells
+from tests.crowd import HeldPlugin
+from tests.residue import descriptors, no_residue
+
+
+@pytest.fixture(params=[each for each in GENERATED if each.is_async], ids=str)
+def generated(request: pytest.FixtureRequest) -> Generated:
+    found: Generated = request.param
+    return found
+
+
+async def started(plugin: HeldPlugin) -> None:
+    while not plugin.runs:  # noqa: ASYNC110 -- another process says so
+        await asyncio.sleep(0.01)
+
+
+async def settled(before: int) -> None:
+    """aiohttp does not wait for a websocket to be closed: the loop must not end before that."""
+    for _ in range(500):
+        if descriptors() <= before:
+            return
+        await asyncio.sleep(0.01)
+
+
+def test_it_is_one_of_theirs(generated: Generated, server: APIServer) -> None:
+    with generated.drive(server.config(token="alices-token")) as api:
+        assert isinstance(api.api, generated.client.ApiClient)
+
+
+def test_fifty_tasks_cause_one_run_and_the_loop_goes_on(
+    generated: Generated, server: APIServer, tmp_path: Path
+) -> None:
+    """The plugin answers when the loop has turned a hundred times: if it stood still, that would be never."""
+    plugin = HeldPlugin(tmp_path)
+    plugin.says("alices-token")
+    config = ClientConfig(server=server.url, ca_data=server.authority.pem, exec=plugin.config().exec)
+
+    async def main() -> list[int]:
+        async with generated.module.api_client(config) as api:
+            core = generated.client.CoreV1Api(api)
+            asking = [asyncio.create_task(core.list_namespace()) for _ in range(50)]
+            await started(plugin)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert not any(task.done() for task in asking)
+            plugin.let_go()
+            return [len(found.items) for found in await asyncio.gather(*asking)]
+
+    with no_residue():
+        assert asyncio.run(main()) == [3] * 50
+        gc.collect()
+    assert plugin.runs == 1
+
+
+def test_a_cancelled_caller_cancels_nobody_else(
+    generated: Generated, server: APIServer, tmp_path: Path
+) -> None:
+    plugin = HeldPlugin(tmp_path)
+    plugin.says("alices-token")
+    config = ClientConfig(server=server.url, ca_data=server.authority.pem, exec=plugin.config().exec)
+
+    async def main() -> int:
+        async with generated.module.api_client(config) as api:
+            core = generated.client.CoreV1Api(api)
+            first, second = (asyncio.create_task(core.list_namespace()) for _ in range(2))
+            await started(plugin)
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            plugin.let_go()
+            return len((await second).items)
+
+    assert asyncio.run(main()) == 3
+    assert plugin.runs == 1
+
+
+def test_the_hook_of_a_configuration_does_not_hold_up_the_loop(
+    generated: Generated, server: APIServer, tmp_path: Path
+) -> None:
+    plugin = HeldPlugin(tmp_path)
+    plugin.says("alices-token")
+    config = ClientConfig(server=server.url, ca_data=server.authority.pem, exec=plugin.config().exec)
+
+    async def main() -> int:
+        made = generated.module.configuration(config)
+        async with generated.client.ApiClient(made) as api:
+            asking = asyncio.create_task(generated.client.CoreV1Api(api).list_namespace())
+            await started(plugin)
+            plugin.let_go()
+            return len((await asking).items)
+
+    assert asyncio.run(main()) == 3
+
+
+class TestWebSockets:
+    @pytest.fixture
+    def shells(self, authority: Authority) -> Iterator[Shells]:
+        with shells(authority) as it:
+            yield it
+
+    def config(self, shells: Shells, **fields: Any) -> ClientConfig:
+        return ClientConfig(**({"server": shells.url, "ca_data": shells.authority.pem} | fields))
+
+    def run(self, generated: Generated, config: ClientConfig) -> Any:
+        async def main() -> Any:
+            before = descriptors()
+            try:
+                return await ask()
+            finally:
+                await settled(before)
+
+        async def ask() -> Any:
+            async with generated.module.ws_api_client(config, heartbeat=30.0) as api:
+                core = generated.client.CoreV1Api(api)
+                return await core.connect_get_namespaced_pod_exec("web-0", "web", command=["id"], stdout=True)
+
+        with no_residue():
+            return asyncio.run(main())
+
+    @pytest.mark.parametrize("kind", ["token", "certificate"])
+    def test_exec(self, generated: Generated, shells: Shells, kind: str) -> None:
+        pair = shells.authority.client("carol")
+        fields = {
+            "token": {"token": Secret("t1")},
+            "certificate": {"client_cert_data": pair.certificate, "client_key_data": Secret(pair.key)},
+        }[kind]
+        config = self.config(shells, **fields, impersonate=Impersonation(user="jane"))
+        assert self.run(generated, config) == "ran id"
+        (asked,) = shells.asked
+        assert asked.authorization == {"token": "Bearer t1", "certificate": None}[kind]
+        assert asked.certificate == {"token": None, "certificate": "CN=carol"}[kind]
+        assert asked.impersonated == "jane"
+
+    def test_a_revoked_token_costs_nobody_a_connection(
+        self, generated: Generated, shells: Shells, tmp_path: Path
+    ) -> None:
+        plugin = PluginScript(tmp_path)
+        plugin.answer(token="t1")
+
+        def welcome(asked: Any) -> bool:
+            plugin.answer(token="t2")
+            return bool(asked.authorization == "Bearer t2")
+
+        shells.welcome = welcome
+        stanza = kubeauth.ExecConfig(
+            command=str(plugin.path), api_version="client.authentication.k8s.io/v1", interactive_mode="Never"
+        )
+        assert self.run(generated, self.config(shells, exec=stanza)) == "ran id"
+        assert [asked.authorization for asked in shells.asked] == ["Bearer t1", "Bearer t2"]
+
+    def test_a_refusal_does_not_show_the_token(self, generated: Generated, shells: Shells) -> None:
+        shells.welcome = lambda asked: False
+        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+            self.run(generated, self.config(shells, token=Secret("s3cret-token")))
+        assert caught.value.status == 401
+        assert "s3cret" not in f"{caught.value!r} {caught.value} {caught.value.args} {vars(caught.value)}"
+
+    def test_left_to_the_caller(self, generated: Generated, shells: Shells) -> None:
+        """An open connection is the caller's to close; one that is garbage holds no connections."""
+
+        async def main() -> list[Any]:
+            before = descriptors()
+            said = await ask()
+            await settled(before)
+            return said
+
+        async def ask() -> list[Any]:
+            async with generated.module.ws_api_client(self.config(shells, token=Secret("t1"))) as api:
+                pool = api.rest_client.pool_manager
+                url = f"{shells.url}/api/v1/namespaces/web/pods/p/exec?command=ls"
+                websocket = await pool.ws_connect(url, protocols=("v4.channel.k8s.io",))
+                said = [message.data async for message in websocket]
+                await websocket.close()
+                assert len(api._transport._ledger.current.leases()) == 1
+                del websocket
+                gc.collect()
+                assert api._transport._ledger.current.leases() == []
+                return said
+
+        with no_residue():
+            assert asyncio.run(main())[0] == b"\x01ran ls"
