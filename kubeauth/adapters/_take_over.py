@@ -56,7 +56,7 @@ def take_over(api: Any, config: ClientConfig, version: str, clock: Clock) -> Tra
 
 
 def fill_async(given: Configuration, config: ClientConfig, adapter: str) -> Configuration:
-    """For a Configuration alone: where the server is, whom to trust, and a token asked for at each request."""
+    """For a Configuration alone: where the server is, whom to trust, and a token for each request."""
     configuration: Any = given
     source = HeaderSource(config, adapter)
     fill(configuration, config)

@@ -1,0 +1,16 @@
+"""`kubernetes` on a real API server, past the expiry of its credentials."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster import ControlPlane
+from tests.e2e.past_expiries import KINDS, past_expiries
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_past_expiries(cluster: ControlPlane, tmp_path: Path, kind: str) -> None:
+    """List and watch go on, nobody sees a 401, and every event comes once."""
+    past_expiries(cluster, tmp_path, "tests.e2e.with_kubernetes", kind).check()
