@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kubeauth import adapters as adapters
     from kubeauth import errors as errors
     from kubeauth import httpx2 as httpx2
     from kubeauth import metrics as metrics
@@ -50,6 +51,7 @@ __all__ = [
     "Secret",
     "Status",
     "__version__",
+    "adapters",
     "errors",
     "in_cluster_config",
     "load_config",
@@ -76,7 +78,7 @@ _HOME_OF = {
     "ssl_context": "kubeauth._transport._tls",
 }
 # httpx2 is not in __all__: it needs a package that may not be there. testing is not for programs.
-_MODULES = ("errors", "httpx2", "metrics", "plugin", "testing")
+_MODULES = ("adapters", "errors", "httpx2", "metrics", "plugin", "testing")
 
 
 def __getattr__(name: str) -> object:

@@ -119,6 +119,30 @@ def test_watch(server: APIServer, kubeconfig: str) -> None:
         assert process.wait() == 0
 
 
+def test_with_kubernetes() -> None:
+    shown = run("with_kubernetes.py")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.splitlines() == [
+        "namespaces: default, kube-public, kube-system",
+        "ADDED settings",
+        "namespaces again: 3",
+        "who asked: alice, alice, bob",
+        "runs of the plugin: 2",
+    ]
+
+
+def test_with_kubernetes_asyncio() -> None:
+    shown = run("with_kubernetes_asyncio.py")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.splitlines() == [
+        "lists of namespaces: 50",
+        "namespaces: default, kube-public, kube-system",
+        "credential: certificate",
+        "who asked: {'alice'}",
+        "runs of the plugin: 1",
+    ]
+
+
 INFO = '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}'
 
 

@@ -18,7 +18,7 @@ ROOT = Path(kubeauth.__file__).parent
 # What httpx itself imports is exempt; the rest waits until it is needed.
 NOT_BEFORE_NEEDED = (
     "pydantic", "pydantic_core", "yaml", "cryptography", "prometheus_client", "rich", "typer", "starlette",
-    "uvicorn", "httpx2",
+    "uvicorn", "httpx2", "kubernetes", "kubernetes_asyncio", "aiohttp", "urllib3",
 )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     ["import kubeauth", "from kubeauth import *", "import kubeauth; kubeauth.ClientConfig(server='https://h')",
      "import kubeauth; kubeauth.plugin.ExecInfo(cluster=kubeauth.plugin.ExecCluster(server='https://h')).client_config()",
      "import kubeauth; kubeauth.PluginPolicy.deny_all(); kubeauth.ExecOptions(); kubeauth.errors.TLSError",
-     "import kubeauth.cli", "import kubeauth.metrics", "import kubeauth; kubeauth.metrics.Collector()"],
+     "import kubeauth.adapters", "import kubeauth.cli", "import kubeauth.metrics", "import kubeauth; kubeauth.metrics.Collector()"],
 )  # fmt: skip
 def test_nothing_heavy_is_imported_before_it_is_needed(code: str) -> None:
     modules = in_a_fresh_process(f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))")
@@ -110,6 +110,41 @@ except ImportError as error:
     )
 
 
+ADAPTERS = {
+    "kubernetes": "kubernetes",
+    "kubernetes_aio": "kubernetes",
+    "kubernetes_asyncio": "kubernetes_asyncio",
+}
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_without_its_client_an_adapter_says_what_to_install(adapter: str) -> None:
+    code = f"""
+import json, sys
+sys.modules["{ADAPTERS[adapter]}"] = None
+from kubeauth import adapters
+try:
+    adapters.{adapter}
+except ImportError as error:
+    print(json.dumps(str(error)))
+"""
+    said = in_a_fresh_process(code)
+    assert said.startswith(f"kubeauth.adapters.{adapter} needs kubernetes")
+    assert said.endswith(f"Install it: pip install 'kubeauth[{ADAPTERS[adapter]}]'")
+
+
+def test_adapters_are_loaded_when_they_are_asked_for() -> None:
+    code = """
+import json, sys, kubeauth
+before = [name for name in sys.modules if name.startswith("kubeauth.adapters.")]
+found = kubeauth.adapters.kubernetes.__name__
+print(json.dumps([before, found, dir(kubeauth.adapters), hasattr(kubeauth.adapters, "nope")]))
+"""
+    before, found, names, nope = in_a_fresh_process(code)
+    assert (before, found, nope) == ([], "kubeauth.adapters.kubernetes", False)
+    assert set(ADAPTERS) <= set(names)
+
+
 def test_testing_needs_no_test_dependency() -> None:
     code = """
 import json, sys
@@ -140,6 +175,7 @@ def test_importing_kubeauth_loads_one_module_of_it() -> None:
 def test_no_other_module_of_ours_is_public() -> None:
     public = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in ROOT.rglob("*.py")}
     assert {name for name in public if not name.startswith("_")} == {
+        "adapters",
         "cli",  # a program: nothing in it is for import
         "errors",
         "httpx2",

@@ -33,7 +33,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
     # The face: it names everything, and loads it when asked.
     "__init__": FLOOR
-    | {"_exec", "_config", "_credentials", "_transport", "_client", "httpx2", "metrics", "plugin", "testing"},
+    | {
+        "adapters",
+        "_exec",
+        "_config",
+        "_credentials",
+        "_transport",
+        "_client",
+        "httpx2",
+        "metrics",
+        "plugin",
+        "testing",
+    },
 }
 OUTSIDE: dict[str, set[str]] = {
     # Who may import what from elsewhere: HTTP from _transport up, anyio from _credentials up,

@@ -35,7 +35,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert "License-Expression: Apache-2.0" in metadata
     assert "Requires-Python: >=3.11" in metadata
-    for extra in ("httpx2", "cli", "gmsa", "http2", "socks", "all"):
+    for extra in ("httpx2", "cli", "gmsa", "http2", "socks", "all", "kubernetes"):
         assert f"Provides-Extra: {extra}" in metadata
 
 

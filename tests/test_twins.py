@@ -90,6 +90,20 @@ def test_the_libraries_differ_by_name_alone(httpx: str, httpx2: str) -> None:
     assert code(text.replace("httpx2", "httpx")) == code((ROOT / httpx).read_text())
 
 
+def test_the_adapters_for_asyncio_differ_by_name_alone() -> None:
+    text = (ROOT / "adapters/kubernetes_aio.py").read_text()
+    for theirs, ours in (
+        ("kubernetes 36 or newer, and aiohttp", "kubernetes_asyncio"),
+        ("kubeauth[kubernetes]", "kubeauth[kubernetes_asyncio]"),
+        ("kubernetes.aio", "kubernetes_asyncio"),
+        ("kubernetes_aio", "kubernetes_asyncio"),
+        ("import kubernetes\n", "import kubernetes_asyncio\n"),
+        ("kubernetes.__version__", "kubernetes_asyncio.__version__"),
+    ):
+        text = text.replace(theirs, ours)
+    assert code(text) == code((ROOT / "adapters/kubernetes_asyncio.py").read_text())
+
+
 def test_the_test_would_notice() -> None:
     core = (ROOT / "_transport/_async.py").read_text()
     changed = core.replace("        self._check(request)\n", "")

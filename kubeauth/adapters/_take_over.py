@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
 from kubeauth._config._client_config import ClientConfig
@@ -58,6 +59,11 @@ def take_over(api: Any, config: ClientConfig, version: str, clock: Clock) -> Tra
 def fill_async(given: Configuration, config: ClientConfig, adapter: str) -> Configuration:
     """For a Configuration alone: where the server is, whom to trust, and a token for each request."""
     configuration: Any = given
+    if not iscoroutinefunction(configuration.get_api_key_with_prefix):
+        raise ConfigError(
+            f"this version of {adapter} does not wait for its refresh_api_key_hook. Install 33 or newer, or use "
+            f"kubeauth.adapters.{adapter}.api_client."
+        )
     source = HeaderSource(config, adapter)
     fill(configuration, config)
     configuration.proxy = proxy_of(config)

@@ -107,6 +107,13 @@ class ApiClient(kubernetes.client.ApiClient):
         """Where the credential comes from, what it is, when it ends, and what went wrong last."""
         return self._transport.status()
 
+    def close(self) -> None:
+        """Closes what is idle, and leaves the plugin. A watch that somebody reads goes on to its end."""
+        try:
+            super().close()
+        finally:
+            self._transport.close()  # before version 37 the client closes no connections
+
     def update_params_for_auth(self, headers: Any, *args: Any, **options: Any) -> None:
         """Requests are signed further down, except those of kubernetes.stream: they do not come there."""
         if "call_api" in vars(self) or "request" in vars(self):
@@ -142,15 +149,14 @@ def _has_authorization(headers: dict[str, Any]) -> bool:
 
 def _pool_options(configuration: Any) -> dict[str, Any]:
     """What of a Configuration is about connections, and not about whom to trust."""
-    options: dict[str, Any] = {}
-    if configuration.retries is not None:
-        options["retries"] = configuration.retries
-    if configuration.connection_pool_maxsize is not None:
-        options["maxsize"] = configuration.connection_pool_maxsize
-    if configuration.socket_options is not None:
-        options["socket_options"] = configuration.socket_options
-    elif getattr(configuration, "keep_alive", False):
+    # Older versions do not know all of them.
+    found = {
+        "retries": getattr(configuration, "retries", None),
+        "maxsize": getattr(configuration, "connection_pool_maxsize", None),
+        "socket_options": getattr(configuration, "socket_options", None),
+    }
+    if found["socket_options"] is None and getattr(configuration, "keep_alive", False):
         from kubernetes.utils.keepalive import tcp_keepalive_socket_options
 
-        options["socket_options"] = tcp_keepalive_socket_options()
-    return options
+        found["socket_options"] = tcp_keepalive_socket_options()
+    return {name: value for name, value in found.items() if value is not None}

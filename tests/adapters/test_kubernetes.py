@@ -51,7 +51,8 @@ def test_fifty_threads_cause_one_run(server: APIServer, tmp_path: Path) -> None:
 
 
 def test_settings_of_a_configuration_are_kept(server: APIServer) -> None:
-    mine = client.Configuration(host="https://elsewhere.test", retries=7, connection_pool_maxsize=3)
+    mine: Any = client.Configuration(host="https://elsewhere.test")
+    mine.retries, mine.connection_pool_maxsize = 7, 3
     mine.api_key = {"BearerToken": "Bearer of-somebody-else"}
     with kubernetes.api_client(server.config(token="alices-token"), configuration=mine) as api:
         client.CoreV1Api(api).list_namespace()

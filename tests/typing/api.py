@@ -11,6 +11,7 @@ from typing import assert_type
 
 import httpx
 import httpx2
+import kubernetes.client
 from prometheus_client import CollectorRegistry
 
 import kubeauth
@@ -27,6 +28,7 @@ from kubeauth import (
     PluginPolicy,
     Secret,
     Status,
+    adapters,
     errors,
     in_cluster_config,
     load_config,
@@ -97,6 +99,19 @@ with kubeauth.httpx2.Client(config) as client2:
 httpx2.Client(transport=kubeauth.httpx2.KubeTransport(config), base_url=config.server)
 httpx2.AsyncClient(transport=kubeauth.httpx2.AsyncKubeTransport(config), base_url=config.server)
 httpx2.Client(auth=kubeauth.httpx2.KubeAuth(config), verify=kubeauth.httpx2.ssl_context(config))
+
+with adapters.kubernetes.api_client(config) as api:
+    assert_type(api.status(), Status)
+    kubernetes.client.CoreV1Api(api)
+assert_type(adapters.kubernetes.configuration(config), kubernetes.client.Configuration)
+
+
+async def adapted() -> None:
+    async with adapters.kubernetes_asyncio.api_client(context="prod") as api:
+        assert_type(api.status(), Status)
+    async with adapters.kubernetes_aio.ws_api_client(config, heartbeat=30.0) as api:
+        assert_type(api.status(), Status)
+
 
 registry = CollectorRegistry()
 assert_type(metrics.register(), metrics.Collector)
