@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
+from typing import Any
 
 from kubernetes import client, watch
 
@@ -25,11 +26,12 @@ def main() -> None:
         events = server.watch("/api/v1/namespaces/web/configmaps")
 
         with kubernetes.api_client(config) as api:
-            core = client.CoreV1Api(api)
+            core: Any = client.CoreV1Api(api)
             print("namespaces:", ", ".join(item.metadata.name for item in core.list_namespace().items))
 
             threading.Thread(target=meanwhile, args=(server, plugin, events)).start()
-            for event in watch.Watch().stream(core.list_namespaced_config_map, "web", timeout_seconds=60):
+            watcher: Any = watch.Watch()
+            for event in watcher.stream(core.list_namespaced_config_map, "web", timeout_seconds=60):
                 print(event["type"], event["object"].metadata.name)
 
             print("namespaces again:", len(core.list_namespace().items))

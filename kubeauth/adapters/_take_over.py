@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import deepcopy
 from inspect import iscoroutinefunction
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._credentials._clock import Clock
@@ -22,14 +24,21 @@ class Taken:
 
     _transport: Transport
 
+    async def __aenter__(self) -> Self:
+        return self
+
     def status(self) -> Status:
         """Where the credential comes from, what it is, when it ends, and what went wrong last."""
         return self._transport.status()
 
 
-def prepare(given: Configuration, config: ClientConfig) -> Configuration:
+def prepare(
+    given: Configuration | None, default: Callable[[], Configuration], config: ClientConfig
+) -> Configuration:
     """A Configuration that says where the server is, and nothing else that is kubeauth's to say."""
-    configuration: Any = given
+    # A copy: who has handed it in may use it elsewhere.
+    made = deepcopy(given) if given is not None else default()
+    configuration: Any = made
     configuration.host = address_of(config.server)
     configuration.proxy = None
     configuration.api_key = {}
@@ -37,7 +46,7 @@ def prepare(given: Configuration, config: ClientConfig) -> Configuration:
     configuration.cert_file = configuration.key_file = None
     configuration.ssl_ca_cert = None
     configuration.tls_server_name = None
-    return given
+    return made
 
 
 def take_over(api: Any, config: ClientConfig, version: str, clock: Clock) -> Transport:
@@ -61,8 +70,8 @@ def fill_async(given: Configuration, config: ClientConfig, adapter: str) -> Conf
     configuration: Any = given
     if not iscoroutinefunction(configuration.get_api_key_with_prefix):
         raise ConfigError(
-            f"this version of {adapter} does not wait for its refresh_api_key_hook. Install 33 or newer, or use "
-            f"kubeauth.adapters.{adapter}.api_client."
+            f"this version of {adapter} does not wait for its refresh_api_key_hook. Install 33 or newer, or "
+            f"use kubeauth.adapters.{adapter}.api_client."
         )
     source = HeaderSource(config, adapter)
     fill(configuration, config)

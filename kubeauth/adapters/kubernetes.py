@@ -11,7 +11,8 @@ Needs the package: `pip install 'kubeauth[kubernetes]'`.
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from copy import deepcopy
+from typing import Any, Self, Unpack
 
 try:
     import kubernetes.client
@@ -86,7 +87,8 @@ class ApiClient(kubernetes.client.ApiClient):
         self, config: ClientConfig, configuration: Configuration | None = None, *, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._config = config
-        mine: Any = configuration or Configuration()
+        # A copy: who has handed it in may use it elsewhere.
+        mine: Any = deepcopy(configuration) if configuration is not None else Configuration()
         mine.proxy = None
         mine.no_proxy = None
         mine.api_key = {}
@@ -103,6 +105,9 @@ class ApiClient(kubernetes.client.ApiClient):
         self.rest_client.pool_manager = KubePoolManager(self._transport)
         self.user_agent = user_agent(f"kubernetes/{kubernetes.__version__}")
 
+    def __enter__(self) -> Self:
+        return self
+
     def status(self) -> Status:
         """Where the credential comes from, what it is, when it ends, and what went wrong last."""
         return self._transport.status()
@@ -110,7 +115,7 @@ class ApiClient(kubernetes.client.ApiClient):
     def close(self) -> None:
         """Closes what is idle, and leaves the plugin. A watch that somebody reads goes on to its end."""
         try:
-            super().close()
+            super().close()  # type: ignore[no-untyped-call]
         finally:
             self._transport.close()  # before version 37 the client closes no connections
 

@@ -83,7 +83,7 @@ class ApiClient(Taken, client.ApiClient):
     def __init__(
         self, config: ClientConfig, configuration: Configuration | None = None, *, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        super().__init__(prepare(configuration or Configuration(), config))
+        super().__init__(prepare(configuration, Configuration, config))
         self._transport = take_over(self, config, _VERSION, clock)
 
 
@@ -93,5 +93,5 @@ class WsApiClient(Taken, stream.WsApiClient):
     def __init__(
         self, config: ClientConfig, configuration: Configuration | None = None, *, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        super().__init__(prepare(configuration or Configuration(), config))  # type: ignore[no-untyped-call]
+        super().__init__(prepare(configuration, Configuration, config))  # type: ignore[no-untyped-call]
         self._transport = take_over(self, config, _VERSION, clock)

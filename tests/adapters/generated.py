@@ -59,8 +59,9 @@ class Driver:
         pool = self.api.rest_client.pool_manager
         if self._portal is None:
             response = pool.request("GET", url, headers=headers)
-            return response.status, response.data
-        return self._portal.call(self._raw, pool, url, headers)
+            return int(response.status), bytes(response.data)
+        answer: tuple[int, bytes] = self._portal.call(self._raw, pool, url, headers)
+        return answer
 
     async def _raw(self, pool: Any, url: str, headers: dict[str, str]) -> tuple[int, bytes]:
         response = await pool.request("GET", url, headers=headers)

@@ -108,12 +108,7 @@ def test_every_kind_of_credential(generated: Generated, server: APIServer, tmp_p
         assert api.namespaces() == NAMESPACES
         assert api.namespaces() == NAMESPACES
     assert [request.user for request in server.requests] == [name] * 2
-    assert all(
-        request.header(
-            "User-Agent",
-        ).startswith("kubeauth/")
-        for request in server.requests
-    )  # type: ignore[union-attr]
+    assert all(str(request.header("User-Agent")).startswith("kubeauth/") for request in server.requests)
     if kind in ("exec_both", "exec_certificate"):
         assert {request.common_name for request in server.requests} == {"dave"}
 
@@ -389,8 +384,6 @@ def test_rotation_under_callers_and_a_watch(generated: Generated, cluster: DemoC
     """Past three expiries: nobody sees a 401, one run for each, and the watch lives through all of them."""
     server = cluster.server
     watch = server.watch(MAPS)
-    watches: list[Any] = []
-    server.on("GET", MAPS, lambda request: [watches.append(request), watch(request)][1])
     config = kubeauth.load_config(cluster.kubeconfig())
     with no_residue():
         with generated.drive(config) as api, api.watch("web") as events:
@@ -410,7 +403,7 @@ def test_rotation_under_callers_and_a_watch(generated: Generated, cluster: DemoC
         assert callers.failures == []
         assert callers.calls > 50
         assert seen == [f"m{number}" for number in range(1, sent + 1)]
-        assert len(watches) == 1
+        assert [request.path for request in server.requests if "watch=" in request.path.lower()][1:] == []
         # One that was got ahead of time may not have been shown to the server before the end.
         assert cluster.issued - cluster.seen in (0, 1)
 
@@ -520,7 +513,7 @@ def test_pages(generated: Generated, server: APIServer) -> None:
     with generated.drive(server.config(token="alices-token")) as api:
         names, token = [], None
         while True:
-            options = {"_continue": token} if token else {}
+            options: dict[str, Any] = {"_continue": token} if token else {}
             found = api.call("list_namespaced_config_map", "web", limit=1, **options)
             names += [item.metadata.name for item in found.items]
             token = found.metadata._continue

@@ -56,9 +56,11 @@ def test_settings_of_a_configuration_are_kept(server: APIServer) -> None:
     mine.api_key = {"BearerToken": "Bearer of-somebody-else"}
     with kubernetes.api_client(server.config(token="alices-token"), configuration=mine) as api:
         client.CoreV1Api(api).list_namespace()
-        pool: Any = api._transport._ledger.current.inner._manager.connection_pool_kw
+        inner: Any = api._transport._ledger.current.inner
+        pool = inner._manager.connection_pool_kw
         assert (pool["retries"].total, pool["maxsize"]) == (7, 3)
     assert server.requests[0].all_headers("Authorization") == ["Bearer alices-token"]
+    assert mine.host == "https://elsewhere.test"
 
 
 def test_async_req(server: APIServer) -> None:

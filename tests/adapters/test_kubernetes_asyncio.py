@@ -109,6 +109,18 @@ def test_the_hook_of_a_configuration_does_not_hold_up_the_loop(
     assert asyncio.run(main()) == 3
 
 
+def test_settings_of_a_configuration_are_kept(generated: Generated, server: APIServer) -> None:
+    mine = generated.client.Configuration(host="https://elsewhere.test")
+    mine.api_key = {"BearerToken": "Bearer of-somebody-else"}
+    mine.connection_pool_maxsize = 3
+    mine.retries = 2  # which only one of them looks at
+    with generated.drive(server.config(token="alices-token"), configuration=mine) as api:
+        api.namespaces()
+        assert api.api._transport._ledger.current.inner._limit == 3
+    assert server.requests[0].all_headers("Authorization") == ["Bearer alices-token"]
+    assert mine.host == "https://elsewhere.test"
+
+
 class TestWebSockets:
     @pytest.fixture
     def shells(self, authority: Authority) -> Iterator[Shells]:
@@ -137,11 +149,11 @@ class TestWebSockets:
     @pytest.mark.parametrize("kind", ["token", "certificate"])
     def test_exec(self, generated: Generated, shells: Shells, kind: str) -> None:
         pair = shells.authority.client("carol")
-        fields = {
+        fields: dict[str, dict[str, Any]] = {
             "token": {"token": Secret("t1")},
             "certificate": {"client_cert_data": pair.certificate, "client_key_data": Secret(pair.key)},
-        }[kind]
-        config = self.config(shells, **fields, impersonate=Impersonation(user="jane"))
+        }
+        config = self.config(shells, **fields[kind], impersonate=Impersonation(user="jane"))
         assert self.run(generated, config) == "ran id"
         (asked,) = shells.asked
         assert asked.authorization == {"token": "Bearer t1", "certificate": None}[kind]

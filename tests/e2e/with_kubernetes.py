@@ -39,7 +39,7 @@ def watches(report: Report, core: client.CoreV1Api, watcher: Any, version: str) 
 def main() -> None:
     report = Report()
     with kubernetes.api_client(kubeauth.load_config(report.kubeconfig)) as api:
-        core = client.CoreV1Api(api)
+        core: Any = client.CoreV1Api(api)
         version = core.list_namespaced_config_map(report.namespace).metadata.resource_version
         report.watching()
         watcher = threading.Thread(target=watches, args=(report, core, watch.Watch(), version), daemon=True)

@@ -40,7 +40,7 @@ async def watches(report: Report, core: Any, version: str) -> None:
 async def main() -> None:
     report = Report()
     async with kubernetes_asyncio.api_client(kubeauth.load_config(report.kubeconfig)) as api:
-        core = client.CoreV1Api(api)
+        core: Any = client.CoreV1Api(api)
         version = (await core.list_namespaced_config_map(report.namespace)).metadata.resource_version
         report.watching()
         watcher = asyncio.create_task(watches(report, core, version))
