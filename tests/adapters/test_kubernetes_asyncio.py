@@ -184,6 +184,21 @@ class TestWebSockets:
         assert caught.value.status == 401
         assert "s3cret" not in f"{caught.value!r} {caught.value} {caught.value.args} {vars(caught.value)}"
 
+    def test_a_redirect_is_not_followed(self, generated: Generated, shells: Shells) -> None:
+        """aiohttp would, with the certificate of the cluster in hand."""
+
+        async def main() -> None:
+            before = descriptors()
+            async with generated.module.ws_api_client(self.config(shells, token=Secret("t1"))) as api:
+                there = f"{shells.url}/api/v1/namespaces/web/pods/p/exec"
+                with pytest.raises(aiohttp.ClientConnectionError, match="does not follow"):
+                    await api.rest_client.pool_manager.ws_connect(f"{shells.url}/away?to={there}")
+            await settled(before)
+
+        with no_residue():
+            asyncio.run(main())
+        assert shells.asked == []
+
     def test_left_to_the_caller(self, generated: Generated, shells: Shells) -> None:
         """An open connection is the caller's to close; one that is garbage holds no connections."""
 

@@ -51,12 +51,16 @@ class Shells:
         context.load_verify_locations(cadata=self.authority.pem.decode())
         app = web.Application()
         app.router.add_get(PATH, self._exec)
+        app.router.add_get("/away", self._redirect)
         runner = web.AppRunner(app)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
         await site.start()
         self.url = f"https://127.0.0.1:{runner.addresses[0][1]}"
         return runner
+
+    async def _redirect(self, request: web.Request) -> web.StreamResponse:
+        raise web.HTTPFound(request.query["to"])
 
     async def _exec(self, request: web.Request) -> web.StreamResponse:
         asked = Asked(request)
