@@ -128,8 +128,8 @@ class APIServer:
     """A local API server: `with APIServer() as server: ...` (or `async with`).
 
     Without `tokens`, `passwords` or `require_certificate` it answers anybody. With any of them, whoever is
-    not known gets a 401. `requests` has everything that arrived. It knows `/version`, `/api/v1/namespaces`
-    and who asks (SelfSubjectReview); `on` teaches it more.
+    not known gets a 401. `requests` has everything that arrived. It knows `/version`, `/api/v1/namespaces`,
+    the names of the commonest resources (discovery) and who asks (SelfSubjectReview); `on` teaches it more.
 
     `authenticate` has the last word on who it is: a function that is given each request and returns the
     user, or None for a 401. A client certificate that is over is then its to refuse: as with a real API
@@ -163,7 +163,10 @@ class APIServer:
             context = self._context(certificate or self.authority.server(*NAMES), require_certificate)
         self._listener = Listener(self._respond, context)
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._listener.port}"
-        self.on("GET", "/version", Answer(body={"major": "1", "minor": "36", "gitVersion": "v1.36.0"}))
+        self.on("GET", "/version", Answer(body=_VERSION))
+        self.on("GET", "/api", Answer(body={"kind": "APIVersions", "versions": ["v1"]}))
+        self.on("GET", "/api/v1", Answer(body=_core_resources()))
+        self.on("GET", "/apis", Answer(body={"kind": "APIGroupList", "apiVersion": "v1", "groups": []}))
         self.on(
             "GET", "/api/v1/namespaces", Answer(body=_namespaces("default", "kube-public", "kube-system"))
         )
@@ -261,7 +264,11 @@ class APIServer:
         self.requests.append(received)
         if received.user is None and not self._anybody:
             return Answer(401, _status(401, "Unauthorized", "Unauthorized"))
-        answer = self._answers.get((request.method, request.path.partition("?")[0]))
+        path = request.path.partition("?")[0]
+        # As a real one: a slash at the end makes no difference to most paths.
+        answer = self._answers.get((request.method, path)) or self._answers.get(
+            (request.method, path.removesuffix("/"))
+        )
         if answer is None:
             message = "the server could not find the requested resource"
             return Answer(404, _status(404, "NotFound", message))
@@ -278,6 +285,28 @@ class APIServer:
             name, _, password = value.partition(":")
             return name if self.passwords.get(name) == password else None
         return None if request.certificate is None else _common_name(request.certificate)
+
+
+_VERSION = {
+    "major": "1", "minor": "36", "gitVersion": "v1.36.0", "gitCommit": "0" * 40, "gitTreeState": "clean",
+    "buildDate": "2026-04-22T00:00:00Z", "goVersion": "go1.26", "compiler": "gc", "platform": "linux/amd64",
+}  # fmt: skip
+_CORE = {"ConfigMap": "cm", "Namespace": "ns", "Node": "no", "Pod": "po", "Secret": "", "Service": "svc"}
+
+
+def _core_resources() -> dict[str, Any]:
+    resources = [
+        {
+            "name": f"{kind.lower()}s",
+            "singularName": kind.lower(),
+            "kind": kind,
+            "namespaced": kind not in ("Namespace", "Node"),
+            "verbs": ["create", "delete", "get", "list", "patch", "update", "watch"],
+        }
+        | ({"shortNames": [short]} if short else {})
+        for kind, short in _CORE.items()
+    ]
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "v1", "resources": resources}
 
 
 def _common_name(certificate: bytes) -> str | None:
