@@ -1,0 +1,71 @@
+"""Other people's clients, of any colour, driven from a test that may block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from kubeauth import ClientConfig
+
+COLOURS = ("sync", "asyncio", "trio")
+WATCHED = "/api/v1/namespaces/default/configmaps"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One colour of a client: how it is asked for the same things. Coroutine functions, if it is async."""
+
+    open: Callable[[ClientConfig], Any]
+    close: Callable[[Any], Any]
+    namespaces: Callable[[Any], Any]
+    """Their names, as a list."""
+    watch: Callable[[Any], Any]
+    """An iterator, of whatever colour, over the names of the ConfigMaps in events at WATCHED."""
+    execute: Callable[[Any], Any]
+    """Runs a command in the pod `web`, by websocket, and gives its output."""
+
+
+class Driver:
+    """A client of any colour, whose methods block."""
+
+    def __init__(self, side: Side, portal: BlockingPortal | None, config: ClientConfig) -> None:
+        self._side = side
+        self.portal = portal
+        self.client = self.call(side.open, config)
+
+    def call(self, work: Callable[..., Any], *args: Any) -> Any:
+        return work(*args) if self.portal is None else self.portal.call(work, *args)
+
+    def namespaces(self) -> list[str]:
+        return self.call(self._side.namespaces, self.client)  # type: ignore[no-any-return]
+
+    def execute(self) -> str:
+        return self.call(self._side.execute, self.client)  # type: ignore[no-any-return]
+
+    @contextmanager
+    def watch(self) -> Iterator[Callable[[], str]]:
+        """Gives the next name, when called."""
+        events = self._side.watch(self.client)
+        if self.portal is None:
+            yield events.__next__
+            events.close()
+        else:
+            portal = self.portal
+            yield lambda: portal.call(events.__anext__)
+            portal.call(events.aclose)
+
+    def close(self) -> None:
+        self.call(self._side.close, self.client)
+
+
+@contextmanager
+def opened(side: Side, colour: str, config: ClientConfig) -> Iterator[Driver]:
+    with ExitStack() as stack:
+        portal = None if colour == "sync" else stack.enter_context(start_blocking_portal(colour))
+        driver = Driver(side, portal, config)
+        stack.callback(driver.close)
+        yield driver

@@ -1,0 +1,192 @@
+"""kr8s, through kubeauth.adapters.kr8s."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import anyio
+import kr8s
+import pytest
+import yaml
+from kr8s.asyncio.objects import Pod as AsyncPod
+from kr8s.objects import ConfigMap, Pod
+
+from kubeauth import load_config
+from kubeauth.adapters.kr8s import Api, AsyncApi, aapi, api
+from kubeauth.testing import Answer, APIServer, PluginScript
+from tests.adapters.driver import Side
+from tests.adapters.promises import NAMESPACES, POD, Promises
+
+
+def names(kube: Api) -> list[str]:
+    return [each.name for each in kr8s.get("namespaces", api=kube)]
+
+
+def events(kube: Api) -> Iterator[str]:
+    for _, each in kr8s.watch("configmaps", namespace="default", api=kube):
+        yield each.name
+
+
+def execute(kube: Api) -> str:
+    return Pod(POD, api=kube).exec(["greet"]).stdout.decode()
+
+
+async def anames(kube: AsyncApi) -> list[str]:
+    return [each.name async for each in kr8s.asyncio.get("namespaces", api=kube)]
+
+
+async def aevents(kube: AsyncApi) -> AsyncIterator[str]:
+    async for _, each in kr8s.asyncio.watch("configmaps", namespace="default", api=kube):
+        yield each.name
+
+
+async def aexecute(kube: AsyncApi) -> str:
+    done = await AsyncPod(POD, api=kube).exec(["greet"])
+    return done.stdout.decode()
+
+
+class TestKr8s(Promises):
+    sides: ClassVar = {
+        "sync": Side(api, Api.close, names, events, execute),
+        "async": Side(aapi, AsyncApi.aclose, anames, aevents, aexecute),
+    }
+    Refused = kr8s.ServerError
+
+
+@pytest.fixture
+def kube(server: APIServer) -> Iterator[Api]:
+    it = api(server.config(token="alices-token"))
+    yield it
+    it.close()
+
+
+def test_objects_with_an_api(kube: Api, server: APIServer) -> None:
+    path = "/api/v1/namespaces/web/configmaps"
+    found = {"metadata": {"name": "settings", "namespace": "web"}, "data": {"a": "1"}}
+    server.on("POST", path, lambda request: Answer(201, request.body))
+    server.on("GET", f"{path}/settings", Answer(body=found))
+    server.on("DELETE", f"{path}/settings", Answer(body={"kind": "Status", "status": "Success"}))
+    settings = ConfigMap({"metadata": {"name": "settings", "namespace": "web"}}, api=kube)
+    settings.create()
+    settings.refresh()
+    assert settings.raw["data"] == {"a": "1"}
+    settings.delete()
+    kube.namespace = "web"
+    assert kube.namespace == "web"
+    assert {request.user for request in server.requests} == {"alice"}
+
+
+def test_who_asks_without_an_api_gets_this_one(kube: Api, server: APIServer) -> None:
+    # kr8s would warn that it does not know the server's release: that is about the server.
+    server.on("GET", "/version", Answer(body={"gitVersion": "v1.33.0"}))
+    assert [each.name for each in kr8s.get("namespaces")] == NAMESPACES
+    assert kr8s.whoami() == "alice"  # type: ignore[no-untyped-call]
+    assert Pod(POD).api is kube
+
+
+def test_the_server_is_asked_who_we_are(kube: Api) -> None:
+    assert kube.whoami() == "alice"  # type: ignore[no-untyped-call]
+
+
+def test_authenticating_again_does_nothing(
+    server: APIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = PluginScript(tmp_path)
+    plugin.answer(token="alices-token")
+    # kr8s would load this, and run what it names.
+    other = PluginScript(tmp_path, "other")
+    config_file = tmp_path / "config"
+    config_file.write_text(yaml.safe_dump(server.kubeconfig({"exec": other.stanza()})))
+    monkeypatch.setenv("KUBECONFIG", str(config_file))
+    kube = api(load_config(server.kubeconfig({"exec": plugin.stanza()})))
+    kube.version()
+    kube.reauthenticate()  # type: ignore[no-untyped-call]
+    assert kube.auth.server == server.url
+    kube.version()
+    kube.close()
+    assert (len(plugin.runs), len(other.runs)) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message", "status"),
+    [
+        (Answer(404, {"kind": "Status", "message": "gone", "code": 404}), "gone", 404),
+        (Answer(409, {"kind": "Status", "code": 409}), "409 Conflict", 409),
+        (Answer(503, b"<html>"), "503 Service Unavailable", 503),
+        (Answer(403, [1]), "403 Forbidden", 403),
+    ],
+)
+def test_what_the_server_refuses_is_the_error_of_kr8s(
+    answer: Answer, message: str, status: int, kube: Api, server: APIServer
+) -> None:
+    server.on("GET", "/version", answer)
+    with pytest.raises(kr8s.ServerError, match=message) as caught:
+        kube.version()
+    assert caught.value.response is not None
+    assert caught.value.response.status_code == status
+    assert len(server.requests) == 1
+
+
+def test_who_wants_to_see_the_answer_does(kube: Api, server: APIServer) -> None:
+    server.on("GET", "/api/v1/namespaces/default/pods/web", Answer(403, {"kind": "Status", "message": "no"}))
+    assert Pod(POD, api=kube).exists() is False
+    assert len(server.requests) == 1
+
+
+def test_a_watch_that_is_refused(kube: Api, server: APIServer) -> None:
+    forbidden = {"kind": "Status", "message": "not for you", "code": 403}
+    server.on("GET", "/api/v1/namespaces/default/configmaps", Answer(403, forbidden))
+    with pytest.raises(kr8s.ServerError, match="not for you"):
+        next(kube.watch("configmaps", namespace="default"))
+    assert [request.path.endswith("watch=true") for request in server.requests].count(True) == 1
+
+
+def test_logs_are_streamed(kube: Api, server: APIServer) -> None:
+    server.on("GET", "/api/v1/namespaces/default/pods/web", Answer(body=POD))
+    server.on("GET", "/api/v1/namespaces/default/pods/web/log", Answer(chunks=[b"one\n", b"two\n"]))
+    assert list(Pod(POD, api=kube).logs(follow=True)) == ["one", "two"]
+
+
+def test_it_can_be_used_after_it_was_closed(kube: Api, server: APIServer) -> None:
+    kube.version()
+    kube.close()
+    kube.version()
+    assert [request.connection for request in server.requests] == [1, 2]
+
+
+def test_a_timeout_is_that_of_kr8s(kube: Api, server: APIServer) -> None:
+    watch = server.watch("/version")
+    kube.timeout = 0.2
+    with pytest.raises(kr8s.APITimeoutError):
+        kube.version()
+    watch.end()
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_each_api_is_one_of_its_own(backend: str, server: APIServer) -> None:
+    """kr8s remembers by its arguments what it made; two configs must not be taken for each other."""
+
+    async def both() -> list[Any]:
+        server.tokens["bobs-token"] = "bob"
+        found = []
+        apis = [await aapi(server.config(token=token)) for token in ("alices-token", "bobs-token")]
+        for each in apis:
+            found.append(await each.whoami())  # type: ignore[no-untyped-call]
+            await each.aclose()
+        return found
+
+    assert anyio.run(both, backend=backend) == ["alice", "bob"]
+
+
+def test_what_nobody_holds_goes_away(server: APIServer) -> None:
+    made = api(server.config(token="alices-token"))
+    made.version()
+    made.close()
+    left = weakref.ref(made)
+    del made
+    gc.collect()
+    assert left() is None

@@ -1,0 +1,69 @@
+"""A client that is not there, or not one that an adapter was made for, is said to be so."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MAKES = {
+    "lightkube": "kubeauth.adapters.lightkube.client",
+    "kr8s": "kubeauth.adapters.kr8s.api",
+    "httpx2-k8s": "kubeauth.adapters.httpx2_k8s.client",
+}
+
+
+def in_a_fresh_process(code: str) -> Any:
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+@pytest.mark.parametrize("package", MAKES)
+def test_without_the_client_it_says_what_to_install(package: str) -> None:
+    name = package.replace("-", "_")
+    code = f"""
+import json, sys
+sys.modules[{name!r}] = None
+try:
+    import kubeauth.adapters.{name}
+except ImportError as error:
+    print(json.dumps(str(error)))
+"""
+    said = f"kubeauth.adapters.{name} needs {package}. Install it: pip install 'kubeauth[{package}]'"
+    assert in_a_fresh_process(code) == said
+
+
+@pytest.mark.parametrize(
+    ("package", "installed", "range"),
+    [
+        ("lightkube", "1.0.0", ">=1.0.1,<2"),
+        ("lightkube", "2.0.0", ">=1.0.1,<2"),
+        ("kr8s", "0.20.9", ">=0.20.10,<0.21"),
+        ("kr8s", "0.21.0rc1", ">=0.20.10,<0.21"),
+        ("httpx2-k8s", "0.3.0", ">=0.2.0,<0.3"),
+        ("httpx2-k8s", "unknown", ">=0.2.0,<0.3"),
+    ],
+)
+def test_another_version_is_refused(package: str, installed: str, range: str, tmp_path: Path) -> None:
+    """What is installed says so itself: a folder that is found first says something else."""
+    folder = tmp_path / f"{package.replace('-', '_')}-{installed}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {installed}\n")
+    module, _, function = MAKES[package].rpartition(".")
+    code = f"""
+import json, sys
+sys.path.insert(0, {str(tmp_path)!r})
+import kubeauth, {module}
+try:
+    {module}.{function}(kubeauth.ClientConfig(server="https://127.0.0.1:1"))
+except kubeauth.errors.ConfigError as error:
+    print(json.dumps(str(error)))
+"""
+    said = in_a_fresh_process(code)
+    assert said.startswith(f"{package} {installed} is installed, and this adapter works with ")
+    assert said.endswith(f"pip install '{package}{range}'")
