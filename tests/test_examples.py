@@ -94,21 +94,23 @@ def test_namespaces(kubeconfig: str) -> None:
     assert 'context "other" does not exist' in shown.stderr
 
 
-@pytest.mark.parametrize("name", ["with_httpx2_k8s.py", "with_kr8s.py", "with_lightkube.py"])
-def test_namespaces_with_the_clients_of_others(name: str, server: APIServer, kubeconfig: str) -> None:
+WITH_OTHERS = pytest.mark.parametrize("name", ["with_httpx2_k8s.py", "with_kr8s.py", "with_lightkube.py"])
+
+
+@WITH_OTHERS
+def test_namespaces_with_the_clients_of_others(name: str, kubeconfig: str) -> None:
     shown = run(name, KUBECONFIG=kubeconfig)
-    assert (shown.returncode, shown.stdout.split()) == (0, ["default", "kube-public", "kube-system"]), (
-        shown.stderr
-    )
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.split() == ["default", "kube-public", "kube-system"]
+
+
+@WITH_OTHERS
+def test_the_clients_of_others_are_refused(name: str, server: APIServer, kubeconfig: str) -> None:
     server.tokens.clear()
     shown = run(name, KUBECONFIG=kubeconfig)
     assert (shown.returncode, shown.stdout) == (1, "")
-    assert "Unauthorized" in shown.stderr
-    assert "Traceback" not in shown.stderr
-    shown = run(name, KUBECONFIG="/nope")
-    assert (shown.returncode, shown.stdout) == (1, "")
     assert "error: " in shown.stderr
-    assert "Traceback" not in shown.stderr
+    assert "Unauthorized" in shown.stderr
 
 
 def test_namespaces_of_a_server_that_is_gone(server: APIServer, kubeconfig: str) -> None:

@@ -12,7 +12,6 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from kubeauth import ClientConfig
 
 COLOURS = ("sync", "asyncio", "trio")
-WATCHED = "/api/v1/namespaces/default/configmaps"
 
 
 @dataclass(frozen=True)
@@ -23,8 +22,13 @@ class Side:
     close: Callable[[Any], Any]
     namespaces: Callable[[Any], Any]
     """Their names, as a list."""
-    watch: Callable[[Any], Any]
-    """An iterator, of whatever colour, over the names of the ConfigMaps in events at WATCHED."""
+    config_maps: Callable[[Any, str], Any]
+    """The names of those in a namespace, as a list."""
+    watch: Callable[[Any, str], Any]
+    """An iterator, of whatever colour, over the events of ConfigMaps in a namespace: kind and name.
+
+    From resource version 0: those that are there come first, and a real server need not wait for etcd.
+    """
     execute: Callable[[Any], Any]
     """Runs a command in the pod `web`, by websocket, and gives its output."""
 
@@ -43,13 +47,16 @@ class Driver:
     def namespaces(self) -> list[str]:
         return self.call(self._side.namespaces, self.client)  # type: ignore[no-any-return]
 
+    def config_maps(self, namespace: str) -> list[str]:
+        return self.call(self._side.config_maps, self.client, namespace)  # type: ignore[no-any-return]
+
     def execute(self) -> str:
         return self.call(self._side.execute, self.client)  # type: ignore[no-any-return]
 
     @contextmanager
-    def watch(self) -> Iterator[Callable[[], str]]:
-        """Gives the next name, when called."""
-        events = self._side.watch(self.client)
+    def watch(self, namespace: str) -> Iterator[Callable[[], tuple[str, str]]]:
+        """Gives the next event, when called."""
+        events = self._side.watch(self.client, namespace)
         if self.portal is None:
             yield events.__next__
             events.close()

@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
@@ -20,11 +20,12 @@ import pytest
 from kubeauth import ClientConfig, errors, load_config
 from kubeauth.cli._demo_server import DemoCluster
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Received
-from tests.adapters.driver import COLOURS, WATCHED, Driver, Side, opened
+from tests.adapters.driver import COLOURS, Driver, Side, opened
 from tests.residue import no_residue, temporary_files
 
 NAMESPACES = ["default", "kube-public", "kube-system"]
 CROWD = 50
+WATCHED = "/api/v1/namespaces/default/configmaps"
 POD = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -66,7 +67,7 @@ def executes(request: Received) -> Answer:
 class Promises:
     """`sides` has the two colours; `Refused` is what the client raises for a 401 or a 403."""
 
-    sides: ClassVar[dict[str, Side]]
+    sides: ClassVar[Mapping[str, Side]]
     Refused: ClassVar[type[Exception]]
 
     @pytest.fixture(params=COLOURS)
@@ -107,18 +108,18 @@ class Promises:
     def _replaced(self, open: Open, cluster: DemoCluster) -> None:
         watch = cluster.server.watch(WATCHED)
         with no_residue(), open(load_config(cluster.kubeconfig())) as driver:
-            with ThreadPoolExecutor(1) as watching, driver.watch() as next_name:
+            with ThreadPoolExecutor(1) as watching, driver.watch("default") as next_event:
                 # A watch is opened when the first event is asked for.
-                first = watching.submit(next_name)
+                first = watching.submit(next_event)
                 watch.wait_for_watchers()
                 watch.send(event("config-0", 1))
-                assert first.result() == "config-0"
+                assert first.result() == ("ADDED", "config-0")
                 number = 0
                 while cluster.seen < 4:
                     number += 1
                     assert driver.namespaces() == NAMESPACES
                     watch.send(event(f"config-{number}", number + 1))
-                    assert next_name() == f"config-{number}"
+                    assert next_event() == ("ADDED", f"config-{number}")
                     assert temporary_files() == set()  # those of no_residue
             watch.end()
         # Every credential that was issued was used, but for one that may have come just now.

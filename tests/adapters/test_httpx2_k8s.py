@@ -2,54 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from httpx2_k8s import APIError, AsyncKubeClient, ConfigMap, KubeClient, RetryPolicy
+from httpx2_k8s import APIError, RetryPolicy
 
-from kubeauth import ClientConfig
 from kubeauth.adapters.httpx2_k8s import async_client, client
 from kubeauth.testing import Answer, APIServer
-from tests.adapters.driver import WATCHED, Side
 from tests.adapters.promises import Promises
-
-
-def names(kube: KubeClient) -> list[str | None]:
-    return [each.metadata.name for each in kube.core_v1.list_namespace().items]
-
-
-def events(kube: KubeClient) -> Iterator[str | None]:
-    for each in kube.watch(WATCHED, response_model=ConfigMap):
-        yield each.object.metadata.name  # type: ignore[union-attr]
-
-
-def execute(kube: KubeClient) -> str:
-    return kube.core_v1.execute_namespaced_pod("web", "default", ["greet"]).stdout_text
-
-
-async def aopen(config: ClientConfig) -> AsyncKubeClient:
-    return async_client(config)
-
-
-async def anames(kube: AsyncKubeClient) -> list[str | None]:
-    return [each.metadata.name for each in (await kube.core_v1.list_namespace()).items]
-
-
-async def aevents(kube: AsyncKubeClient) -> AsyncIterator[str | None]:
-    async for each in kube.watch(WATCHED, response_model=ConfigMap):
-        yield each.object.metadata.name  # type: ignore[union-attr]
-
-
-async def aexecute(kube: AsyncKubeClient) -> str:
-    return (await kube.core_v1.execute_namespaced_pod("web", "default", ["greet"])).stdout_text
+from tests.adapters.with_httpx2_k8s import SIDES
 
 
 class TestHttpx2K8s(Promises):
-    sides: ClassVar = {
-        "sync": Side(client, KubeClient.close, names, events, execute),
-        "async": Side(aopen, AsyncKubeClient.close, anames, aevents, aexecute),
-    }
+    sides = SIDES
     Refused = APIError
 
 

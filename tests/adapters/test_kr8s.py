@@ -4,56 +4,25 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import anyio
 import kr8s
 import pytest
 import yaml
-from kr8s.asyncio.objects import Pod as AsyncPod
 from kr8s.objects import ConfigMap, Pod
 
 from kubeauth import load_config
-from kubeauth.adapters.kr8s import Api, AsyncApi, aapi, api
+from kubeauth.adapters.kr8s import Api, aapi, api
 from kubeauth.testing import Answer, APIServer, PluginScript
-from tests.adapters.driver import Side
 from tests.adapters.promises import NAMESPACES, POD, Promises
-
-
-def names(kube: Api) -> list[str]:
-    return [each.name for each in kr8s.get("namespaces", api=kube)]
-
-
-def events(kube: Api) -> Iterator[str]:
-    for _, each in kr8s.watch("configmaps", namespace="default", api=kube):
-        yield each.name
-
-
-def execute(kube: Api) -> str:
-    return Pod(POD, api=kube).exec(["greet"]).stdout.decode()
-
-
-async def anames(kube: AsyncApi) -> list[str]:
-    return [each.name async for each in kr8s.asyncio.get("namespaces", api=kube)]
-
-
-async def aevents(kube: AsyncApi) -> AsyncIterator[str]:
-    async for _, each in kr8s.asyncio.watch("configmaps", namespace="default", api=kube):
-        yield each.name
-
-
-async def aexecute(kube: AsyncApi) -> str:
-    done = await AsyncPod(POD, api=kube).exec(["greet"])
-    return done.stdout.decode()
+from tests.adapters.with_kr8s import SIDES
 
 
 class TestKr8s(Promises):
-    sides: ClassVar = {
-        "sync": Side(api, Api.close, names, events, execute),
-        "async": Side(aapi, AsyncApi.aclose, anames, aevents, aexecute),
-    }
+    sides = SIDES
     Refused = kr8s.ServerError
 
 

@@ -2,64 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import httpx2
 import lightkube
 import pytest
 from lightkube.models.meta_v1 import ObjectMeta
-from lightkube.resources.core_v1 import ConfigMap, Namespace
+from lightkube.resources.core_v1 import ConfigMap
 
-from kubeauth import ClientConfig
 from kubeauth.adapters.lightkube import async_client, client
 from kubeauth.testing import Answer, APIServer
-from tests.adapters.driver import WATCHED, Side
 from tests.adapters.promises import Promises
-
-
-def names(kube: lightkube.Client) -> list[str | None]:
-    return [each.metadata.name for each in kube.list(Namespace) if each.metadata]
-
-
-def events(kube: lightkube.Client) -> Iterator[str | None]:
-    for _, each in kube.watch(ConfigMap, namespace="default"):
-        assert each.metadata
-        yield each.metadata.name
-
-
-def execute(kube: lightkube.Client) -> Any:
-    return kube.exec("web", namespace="default", command="greet", stdout=True).stdout
-
-
-async def aopen(config: ClientConfig) -> lightkube.AsyncClient:
-    return async_client(config)
-
-
-async def anames(kube: lightkube.AsyncClient) -> list[str | None]:
-    return [each.metadata.name async for each in kube.list(Namespace) if each.metadata]
-
-
-async def aevents(kube: lightkube.AsyncClient) -> AsyncIterator[str | None]:
-    async for _, each in kube.watch(ConfigMap, namespace="default"):
-        assert each.metadata
-        yield each.metadata.name
-
-
-async def aexecute(kube: lightkube.AsyncClient) -> Any:
-    return (await kube.exec("web", namespace="default", command="greet", stdout=True)).stdout
+from tests.adapters.with_lightkube import SIDES
 
 
 class TestLightkube(Promises):
-    sides: ClassVar = {
-        "sync": Side(client, lightkube.Client.close, names, events, execute),
-        "async": Side(aopen, lightkube.AsyncClient.aclose, anames, aevents, aexecute),
-    }
+    sides = SIDES
     Refused = lightkube.ApiError
 
 
 def test_options_are_lightkubes_own(server: APIServer) -> None:
-    server.on("PATCH", f"{WATCHED}/settings", lambda request: Answer(200, request.body))
     path = "/api/v1/namespaces/{}/configmaps/settings"
     for namespace in ("web", "shop"):
         server.on("PATCH", path.format(namespace), lambda request: Answer(200, request.body))
