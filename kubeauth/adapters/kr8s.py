@@ -7,9 +7,9 @@
     for pod in kr8s.get("pods", api=kube):
         print(pod.name)
 
-kr8s has no way to be given a transport or credentials, so this one rests on what is private in it: the docs
-say which versions it was tried with, and a version of another series is refused. kr8s reads no kubeconfig, runs no plugin
-and writes no file here; what it does after a 401 or a 403 is to raise.
+kr8s has no way to be given a transport or credentials, so this one rests on what is private in it:
+the docs say which versions it was tried with, and another series is refused. kr8s reads no kubeconfig,
+runs no plugin and writes no file here; what it does after a 401 or a 403 is to raise.
 Needs the extra: `pip install 'kubeauth[kr8s]'`.
 """
 
