@@ -80,6 +80,17 @@ def test_authenticating_again_does_nothing(
     assert (len(plugin.runs), len(other.runs)) == (1, 0)
 
 
+@pytest.mark.anyio
+async def test_connections_in_use_are_kept_when_kr8s_wants_new_ones(server: APIServer) -> None:
+    """It does after a handshake that failed, for one: other tasks may be in the middle of something."""
+    kube = await aapi(server.config(token="alices-token"))
+    await kube.version()
+    await kube._create_session()
+    await kube.version()
+    await kube.aclose()
+    assert [request.connection for request in server.requests] == [1, 1]
+
+
 @pytest.mark.parametrize(
     ("answer", "message", "status"),
     [

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from kubeauth.adapters._versions import check_version
+from kubeauth.errors import ConfigError
 
 MAKES = {
     "lightkube": "kubeauth.adapters.lightkube.client",
@@ -67,3 +71,12 @@ except kubeauth.errors.ConfigError as error:
     said = in_a_fresh_process(code)
     assert said.startswith(f"{package} {installed} is installed, and this adapter works with ")
     assert said.endswith(f"pip install '{package}{range}'")
+
+
+def test_versions_are_compared_as_numbers() -> None:
+    installed = version("pytest")
+    major = int(installed.partition(".")[0])
+    check_version("pytest", since=installed, before=f"{major + 1}", why="of nothing")
+    check_version("pytest", since="0.10", before="1000", why="of nothing")
+    with pytest.raises(ConfigError, match=f"pytest {installed} is installed.*before 1.0: of nothing. Install"):
+        check_version("pytest", since="0.9", before="1.0", why="of nothing")
