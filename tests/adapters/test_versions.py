@@ -78,5 +78,7 @@ def test_versions_are_compared_as_numbers() -> None:
     major = int(installed.partition(".")[0])
     check_version("pytest", since=installed, before=f"{major + 1}", why="of nothing")
     check_version("pytest", since="0.10", before="1000", why="of nothing")
-    with pytest.raises(ConfigError, match=f"pytest {installed} is installed.*before 1.0: of nothing. Install"):
+    with pytest.raises(
+        ConfigError, match=f"pytest {installed} is installed.*before 1.0: of nothing. Install"
+    ):
         check_version("pytest", since="0.9", before="1.0", why="of nothing")
