@@ -7,6 +7,7 @@ import threading
 
 from kubeauth import errors
 from kubeauth._exec._codec import PluginCredential
+from kubeauth._exec._plugin import output_error
 from kubeauth._secret import Secret
 from kubeauth.testing import FakeClock
 
@@ -14,8 +15,9 @@ from kubeauth.testing import FakeClock
 class ScriptedPlugin:
     """Gives what it is told to: a lifetime in seconds, None for no end, or a failure."""
 
-    command = "scripted"
-    would_interact = False
+    command = name = "scripted"
+    place, kind = "plugin scripted", "exec plugin"
+    would_interact = is_only_copy = False
 
     def __init__(self, clock: FakeClock) -> None:
         self.next: float | str | None = None
@@ -34,6 +36,12 @@ class ScriptedPlugin:
             raise errors.PluginFailed(self.next, command="scripted", exit_code=1)
         expires = None if self.next is None else self._clock.time() + self.next
         return PluginCredential(Secret(f"t{next(self._numbers)}"), None, None, expires)
+
+    def error(self, message: str) -> errors.PluginError:
+        return errors.PluginError(message, command=self.command)
+
+    def unusable(self, reason: str, advice: str) -> errors.PluginError:
+        return output_error(self.command, reason, advice)
 
     def stop(self) -> None: ...
     def after_fork(self) -> None: ...

@@ -17,8 +17,8 @@ from weakref import WeakValueDictionary
 
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._exec_cluster import exec_cluster
+from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._clock import Clock
-from kubeauth._credentials._exec_source import ExecSource
 from kubeauth._credentials._fork import call_after_fork
 from kubeauth._exec._observer import Observer
 from kubeauth._exec._plugin import Plugin
@@ -37,13 +37,13 @@ class SharedSources:
     def __init__(self) -> None:
         # Guards both; held while a source is made, which does no I/O.
         self._lock = threading.Lock()
-        self._known: WeakValueDictionary[tuple[bytes, int], ExecSource] = WeakValueDictionary()
-        self._kept: OrderedDict[tuple[bytes, int], ExecSource] = OrderedDict()
+        self._known: WeakValueDictionary[tuple[bytes, int], AskedSource] = WeakValueDictionary()
+        self._kept: OrderedDict[tuple[bytes, int], AskedSource] = OrderedDict()
         call_after_fork(self)
 
     def source(
         self, config: ClientConfig, plugin: ExecConfig, clock: Clock, observer: Observer
-    ) -> ExecSource:
+    ) -> AskedSource:
         """The one for this configuration. ConfigError if what the plugin must be told cannot be had."""
         cluster = exec_cluster(config) if plugin.provide_cluster_info else None
         # A source keeps its clock, so nobody else's can have that number while it is known.
@@ -51,7 +51,7 @@ class SharedSources:
         with self._lock:
             found = self._known.get(key)
             if found is None:
-                found = ExecSource(
+                found = AskedSource(
                     Plugin(plugin, cluster, observer, now=clock.monotonic),
                     clock,
                     observer,
@@ -61,7 +61,7 @@ class SharedSources:
             self._keep_locked(key, found)
         return found
 
-    def _keep_locked(self, key: tuple[bytes, int], source: ExecSource) -> None:
+    def _keep_locked(self, key: tuple[bytes, int], source: AskedSource) -> None:
         for other, kept in list(self._kept.items()):
             if kept.is_over():
                 del self._kept[other]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from kubeauth._config._client_config import ClientConfig
+from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._clock import Clock
-from kubeauth._credentials._exec_source import ExecSource
 from kubeauth._credentials._shared import SHARED
 from kubeauth._credentials._static import StaticSource
 from kubeauth._exec._codec import API_VERSIONS
@@ -14,7 +14,7 @@ from kubeauth._exec._observer import Observer
 from kubeauth._exec._values import ExecConfig
 from kubeauth.errors import ConfigError
 
-Source = StaticSource | ExecSource
+Source = StaticSource | AskedSource
 
 
 def source_for(config: ClientConfig, clock: Clock, observer: Observer) -> Source:

@@ -46,6 +46,9 @@ NOT_FOUND_ERROR, INTERNAL_ERROR = "plugin_not_found_error", "client_internal_err
 class Plugin:
     """One configured plugin. Knows how it may be run; does not remember what it said."""
 
+    kind = "exec plugin"
+    is_only_copy = False
+
     def __init__(
         self,
         config: ExecConfig,
@@ -66,6 +69,14 @@ class Plugin:
         self._children: set[Child] = set()
 
     @property
+    def name(self) -> str:
+        return self.command
+
+    @property
+    def place(self) -> str:
+        return f"plugin {self.command}"
+
+    @property
     def would_interact(self) -> bool:
         """Whether a run now would ask a person."""
         return interactive(
@@ -83,6 +94,14 @@ class Plugin:
             return answer
         # Raised here, where nothing of the output was ever held.
         raise answer.error from answer.cause
+
+    def error(self, message: str) -> PluginError:
+        """For what went wrong around it."""
+        return PluginError(message, command=self.command)
+
+    def unusable(self, reason: str, advice: str) -> PluginOutputError:
+        """For a plugin that ran, and said something that is no use."""
+        return output_error(self.command, reason, advice)
 
     def stop(self) -> None:
         """Ends the run that is not wanted any more, if there is one; not the next, which may have begun."""
@@ -115,7 +134,7 @@ class Plugin:
             return _Failure(self._failed(ended))
         credential = read_output(ended.stdout, config.api_version)
         if isinstance(credential, BadOutput):
-            return _Failure(self._bad_output(credential.reason, credential.advice))
+            return _Failure(self.unusable(credential.reason, credential.advice))
         return credential
 
     def _run(self, found: str | NotFound, interacts: bool, is_wanted: Callable[[], bool]) -> Ended | _Failure:
@@ -221,7 +240,7 @@ class Plugin:
                 seconds=seconds,
             )
         if ended.killed == "output":
-            return self._bad_output(
+            return self.unusable(
                 f"it printed more than {MAX_OUTPUT // 2**20} MiB", "Is this command a credential plugin?"
             )
         if ended.killed:
@@ -239,9 +258,6 @@ class Plugin:
             exit_code=ended.exit_code,
             stderr_tail=_text(ended.stderr_tail),
         )
-
-    def _bad_output(self, reason: str, advice: str) -> PluginError:
-        return output_error(self.command, reason, advice)
 
 
 def output_error(command: str, reason: str, advice: str) -> PluginOutputError:

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Generic
 
+from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._credential import Credential, Refusal
-from kubeauth._credentials._exec_source import ExecSource
 from kubeauth._transport._leases import Pool
 from kubeauth._transport._loops import Lock, run, shielded
 from kubeauth._transport._shapes import AsyncInner, AsyncStream, Request, Response
@@ -136,7 +136,7 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
         return await self._attempt(request, last=True)
 
     async def _after_401(
-        self, plugin: ExecSource, request: Request, response: Response, refused: Credential
+        self, plugin: AskedSource, request: Request, response: Response, refused: Credential
     ) -> Response:
         """Asks for another credential, and the server once more; else the caller has its 401, unread."""
         if self._signer.is_signed(request.headers):

@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from typing import ClassVar, Generic
 
 from kubeauth._config._client_config import ClientConfig
+from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._credential import Credential, Refusal
-from kubeauth._credentials._exec_source import ExecSource
 from kubeauth._credentials._held import NOTHING
 from kubeauth._credentials._sources import source_for
 from kubeauth._transport._given import config_of
@@ -32,7 +32,7 @@ class AuthFlow(ABC, Generic[Request, Response]):
         keep_secrets_out_of_logs()
         server = server_url_of(config, url)
         self._source = source_for(config, clock, COUNTS)
-        self._plugin = self._source if isinstance(self._source, ExecSource) else None
+        self._plugin = self._source if isinstance(self._source, AskedSource) else None
         _refuse(config, server, self._source.latest, signs=self._plugin is not None)
         self._signer = Signer(server, None)
         self._now = clock.monotonic

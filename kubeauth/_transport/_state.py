@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._proxy import choose_proxy
 from kubeauth._config._server import without_password
+from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._credential import Credential
-from kubeauth._credentials._exec_source import ExecSource
 from kubeauth._credentials._fork import call_after_fork
 from kubeauth._credentials._sources import source_for
 from kubeauth._credentials._status import Status
@@ -68,7 +68,7 @@ class TransportState(ABC, Generic[Inner]):
         self._signer = Signer(server_url_of(config, url), config.impersonate)
         self._source = source_for(config, clock, COUNTS)
         # Only a plugin can be asked for another credential when the server refuses one (K64).
-        self._plugin = self._source if isinstance(self._source, ExecSource) else None
+        self._plugin = self._source if isinstance(self._source, AskedSource) else None
         self._trust = trust_source(config, clock)
         self._proxy = self._proxy_for(config.server)
         self._not_built: KubeAuthError | None = None

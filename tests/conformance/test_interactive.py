@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kubeauth import ExecOptions
-from kubeauth._credentials._exec_source import ExecSource
+from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._exec._interactive import interactive
 from kubeauth._exec._plugin import Plugin
 from kubeauth.errors import PluginTimeout
@@ -264,7 +264,7 @@ def test_nobody_is_asked_in_the_background_x19_x43(tmp_path: Path, clock: FakeCl
     script = ShellPlugin(tmp_path, credential("one", expires=clock.time() + 1000))
     asked = Plugin(exec_config(script.path), None, Seen(), is_terminal=lambda: tty)
     seen = Seen()
-    source = ExecSource(asked, clock, seen)
+    source = AskedSource(asked, clock, seen)
     first = source.get()
     script.says(credential("two", expires=clock.time() + 3000))
     clock.advance(950)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.x509 import load_pem_x509_certificate
 
-from kubeauth._credentials._exec_source import ExecSource
+from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._exec._plugin import Plugin
 from kubeauth.errors import PluginFailed
 from kubeauth.metrics import Collector, Counts
@@ -32,7 +32,7 @@ def test_the_end_is_the_certificates_and_not_the_timestamps_m4(tmp_path: Path, c
     pair = Authority().client("carol", not_after=ends)
     counts = Counts()
     script = ShellPlugin(tmp_path, credential(None, pair, expires=clock.time() + 60))
-    source = ExecSource(Plugin(exec_config(script.path), None, counts), clock, counts)
+    source = AskedSource(Plugin(exec_config(script.path), None, counts), clock, counts)
 
     def ttl() -> float | None:
         return value(counts, "rest_client_exec_plugin_ttl_seconds", clock.time())

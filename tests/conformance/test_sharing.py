@@ -13,7 +13,7 @@ import pytest
 
 import kubeauth
 from kubeauth import ClientConfig, ExecOptions, KubeTransport, PluginPolicy, Secret
-from kubeauth._credentials._exec_source import ExecSource
+from kubeauth._credentials._asked_source import AskedSource
 from kubeauth.testing import APIServer, Authority, FakeClock
 from tests.conformance.plugins import V1BETA1, ShellPlugin, config_of, credential, exec_config
 
@@ -114,7 +114,7 @@ def test_of_all_cases_t65_c1_i1(clock: FakeClock, server: APIServer, tmp_path: P
         {"client_cert_data": pair.certificate, "client_key_data": Secret(pair.key)},
     ]
     for fields in static:
-        assert not isinstance(source(server.config(exec=exec_config("plug"), **fields), clock), ExecSource)
+        assert not isinstance(source(server.config(exec=exec_config("plug"), **fields), clock), AskedSource)
     cases = [server.config(exec=exec_config("plug", args=[f"T{number}"])) for number in range(45, 63)]
     built = [[source(case, clock) for case in cases] for _ in range(2)]
     assert built[0] == built[1]

@@ -227,7 +227,7 @@ FAULTS = {
     "a token with a newline": Fault(
         prints(document({"token": "alices-token\n"})),
         OUTPUT,
-        r"its token cannot be sent: it has a line break.*The plugin must print it bare",
+        r"its token cannot be sent: it has a line break.*must give it bare",
     ),
     "an end that is no time": Fault(
         prints(document({"token": "t", "expirationTimestamp": "tomorrow"})),

@@ -129,7 +129,7 @@ def config_of(plugin: Misbehaving, server: APIServer, /, **fields: Any) -> Clien
 def look_at(client: Driver, config: ClientConfig) -> None:
     """Everything that a client shows."""
     kube = client.client._kube
-    for it in (config, config.exec, client.client, kube, kube._source, kube._source._plugin,
+    for it in (config, config.exec, client.client, kube, kube._source, kube._source._asker,
                kube._source._held, client.client.status()):  # fmt: skip
         assert_clean(repr(it) + str(it))
     last = client.client.status().last_error

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kubeauth import Client, Secret, errors, load_config
+from kubeauth._credentials._asked_source import _MOST_ORIGINS, AskedSource
 from kubeauth._credentials._credential import Identity, Refusal
 from kubeauth._credentials._dates import dates_of
-from kubeauth._credentials._exec_source import _MOST_ORIGINS, ExecSource
 from kubeauth._credentials._flight import Flight
 from kubeauth._exec._codec import PluginCredential
 from kubeauth._exec._expiry import date_of, seconds_of
@@ -45,7 +45,7 @@ class Bench:
         self.plugin.would_interact = would_interact
         self.watcher = Watcher()
         plugin: Any = self.plugin
-        self.source = ExecSource(
+        self.source = AskedSource(
             plugin, self.clock, self.watcher, refresh_ahead=refresh_ahead, chance=lambda: 0.5
         )
 

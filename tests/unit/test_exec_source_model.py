@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kubeauth import errors
+from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._credential import Credential, Refusal
-from kubeauth._credentials._exec_source import ExecSource
 from kubeauth.testing import FakeClock
 from tests.observers import NobodyWatches
 from tests.scripted import ScriptedPlugin
@@ -97,7 +97,7 @@ class SourceMachine(RuleBasedStateMachine):
         self.clock = FakeClock()
         self.plugin = ScriptedPlugin(self.clock)
         plugin: Any = self.plugin
-        self.source = ExecSource(plugin, self.clock, NobodyWatches(), chance=lambda: 0.5)
+        self.source = AskedSource(plugin, self.clock, NobodyWatches(), chance=lambda: 0.5)
         self.model = Model()
         self.seen: list[Credential] = []
 

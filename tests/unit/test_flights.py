@@ -17,17 +17,17 @@ from typing import Any
 import pytest
 
 from kubeauth import Secret, errors
+from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._credential import Refusal
 from kubeauth._credentials._dates import dates_of
-from kubeauth._credentials._exec_source import ExecSource
 from kubeauth._exec._codec import PluginCredential
 from kubeauth.testing import Authority, FakeClock
 from tests.observers import NobodyWatches
 from tests.scripted import ScriptedPlugin
 
 
-def source_of(plugin: Any, clock: FakeClock) -> ExecSource:
-    return ExecSource(plugin, clock, NobodyWatches(), chance=lambda: 0.5)
+def source_of(plugin: Any, clock: FakeClock) -> AskedSource:
+    return AskedSource(plugin, clock, NobodyWatches(), chance=lambda: 0.5)
 
 
 @pytest.fixture
@@ -100,13 +100,15 @@ def test_a_renewal_that_failed_after_a_401_is_not_tried_again_ahead(
     assert plugin.runs == 2
 
 
-def interrupted(source: ExecSource, step: int) -> bool:
+def interrupted(source: AskedSource, step: int) -> bool:
     """Has Ctrl-C come at that step of a call, counted in lines of ours; False if it has no such step."""
     steps = 0
 
     def trace(frame: FrameType, event: str, _arg: object) -> Any:
         nonlocal steps
-        if not frame.f_code.co_filename.endswith(("_credentials/_exec_source.py", "_credentials/_flight.py")):
+        if not frame.f_code.co_filename.endswith(
+            ("_credentials/_asked_source.py", "_credentials/_flight.py")
+        ):
             return None
         line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
         # Not where a lock is taken or given back: the interpreter lets no signal in between there.

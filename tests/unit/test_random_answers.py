@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeauth import errors
-from kubeauth._credentials._exec_source import ExecSource
+from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._exec._codec import BadOutput, PluginCredential, read_output
 from kubeauth._exec._plugin import output_error
 from kubeauth.testing import Authority, FakeClock
@@ -75,7 +75,7 @@ STATUSES = st.fixed_dictionaries(
 def test_a_credential_or_an_error_that_names_what_is_wrong(status: dict[str, Any]) -> None:
     clock = FakeClock()
     plugin: Any = Says(clock, json.dumps({"apiVersion": V1, "status": status}).encode())
-    source = ExecSource(plugin, clock, NobodyWatches())
+    source = AskedSource(plugin, clock, NobodyWatches())
     try:
         credential = source.get()
     except errors.PluginOutputError as error:

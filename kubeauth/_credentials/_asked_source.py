@@ -1,4 +1,4 @@
-"""The credential of an exec plugin: run once for all, kept, renewed before it ends (C1-C15, X43-X46)."""
+"""A credential that is asked for: once for all, kept, renewed before it ends (C1-C15, X43-X46, O8, O9)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
+from kubeauth._credentials._asker import Asker
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._credential import Credential, Identity, Refusal, header_problem
 from kubeauth._credentials._dates import Dates, dates_of
@@ -24,8 +25,8 @@ from kubeauth._credentials._status import Status, kind_of
 from kubeauth._exec._codec import PluginCredential
 from kubeauth._exec._expiry import date_of
 from kubeauth._exec._observer import Observer
-from kubeauth._exec._plugin import ASKED, Plugin, output_error
-from kubeauth.errors import KubeAuthError, PluginError
+from kubeauth._exec._plugin import ASKED
+from kubeauth.errors import KubeAuthError
 
 logger = logging.getLogger("kubeauth.credentials")
 
@@ -33,19 +34,19 @@ logger = logging.getLogger("kubeauth.credentials")
 _MOST_ORIGINS = 4096
 
 
-class ExecSource:
-    """One plugin, one credential, for all clients that are configured alike."""
+class AskedSource:
+    """One plugin or issuer, one credential, for all clients that are configured alike."""
 
     def __init__(
         self,
-        plugin: Plugin,
+        asker: Asker,
         clock: Clock,
         observer: Observer,
         *,
         refresh_ahead: bool = True,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._plugin = plugin
+        self._asker = asker
         self._clock = clock
         self._observer = observer
         self._refresh_ahead = refresh_ahead
@@ -72,9 +73,9 @@ class ExecSource:
         return held.credential if now < held.due and self._clock.time() < held.due_date else None
 
     def get(self, refused: Refusal | None = None) -> Credential:
-        """A credential that is good now. Runs the plugin, or waits for who does. KubeAuthError if it fails.
+        """A credential that is good now. Asks for it, or waits for who does. KubeAuthError if it fails.
 
-        With `refused`, another one than that; the same if it is too soon to ask the plugin again.
+        With `refused`, another one than that; the same if it is too soon to ask again.
         """
         while True:
             own = Flight()
@@ -133,17 +134,17 @@ class ExecSource:
         if expires is None and held.dates is not None:
             expires = date_of(held.dates.not_after)
         return Status(
-            source=f"plugin {self._plugin.command}",
+            source=self._asker.place,
             kind=kind_of(held.credential),
             expires=expires,
             last_error=failure or other_error,
         )
 
     def is_over(self) -> bool:
-        """Whether there was a credential, and it is over."""
+        """Whether there was a credential, it is over, and the next can be had without this source."""
         held = self._held
         is_good = held.is_good(self._clock.monotonic(), self._clock.time())
-        return held.credential is not NOTHING and not is_good
+        return held.credential is not NOTHING and not is_good and not self._asker.is_only_copy
 
     def join(self, user: object) -> None:
         """`user` needs this source until it leaves, or is garbage."""
@@ -161,14 +162,14 @@ class ExecSource:
 
     def stop(self) -> None:
         """Ends the run that is under way."""
-        self._plugin.stop()
+        self._asker.stop()
 
     def after_fork(self) -> None:
-        """In a child: the lock may be held, and the plugin run, by threads that are not there."""
+        """In a child: the lock may be held, and the run be that of threads that are not there."""
         self._mu = threading.Lock()
         if self._flight is not None:
             self._give_up_locked(self._flight)
-        self._plugin.after_fork()
+        self._asker.after_fork()
 
     def _board(self, refused: Refusal | None, own: Flight) -> Credential | Flight:
         """A credential at hand; or the flight to wait for. If that is `own`, the caller must fly it."""
@@ -220,7 +221,7 @@ class ExecSource:
             return False
         held = self._held
         self._held = replace(held, due=held.ends, due_date=held.expires)
-        if not self._refresh_ahead or self._plugin.would_interact:
+        if not self._refresh_ahead or self._asker.would_interact:
             return False
         self._start_locked(flight, "ahead")
         return True
@@ -243,7 +244,7 @@ class ExecSource:
 
     def _fly_in_background(self, flight: Flight) -> None:
         """In a thread that no exit waits for, and no cancelled caller ends."""
-        thread = threading.Thread(target=self._fly, args=(flight,), name="kubeauth-plugin", daemon=True)
+        thread = threading.Thread(target=self._fly, args=(flight,), name="kubeauth-renewal", daemon=True)
         try:
             thread.start()
         except RuntimeError:
@@ -251,41 +252,37 @@ class ExecSource:
 
     def _wait_for(self, flight: Flight) -> None:
         if flight.pilot == threading.get_ident():
-            command = self._plugin.command
-            raise PluginError(
-                f"{ASKED}this thread is running {command} already: a signal handler cannot wait for what it "
-                "has interrupted. Make the request from another thread.",
-                command=command,
+            raise self._asker.error(
+                f"{ASKED}this thread is asking {self._asker.name} already: a signal handler cannot wait for "
+                "what it has interrupted. Make the request from another thread."
             )
         flight.wait()
 
-    def _no_thread(self) -> PluginError:
-        command = self._plugin.command
-        return PluginError(
-            f"{ASKED}no thread can be started for {command}: this process has too many. Raise its limit "
-            "(ulimit -u), or look for a leak.",
-            command=command,
+    def _no_thread(self) -> KubeAuthError:
+        return self._asker.error(
+            f"{ASKED}no thread can be started for {self._asker.name}: this process has too many. Raise its "
+            "limit (ulimit -u), or look for a leak."
         )
 
     def _fly(self, flight: Flight) -> None:
-        """Runs the plugin, and lands whatever comes of it."""
+        """Asks, and lands whatever comes of it."""
         try:
             flight.pilot = threading.get_ident()
             asked = self._clock.monotonic(), self._clock.time()
             # Whoever stops it now may come before there is a program to stop.
-            answer = self._plugin.ask(lambda: not flight.was_stopped)
+            answer = self._asker.ask(lambda: not flight.was_stopped)
             credential = self._checked(answer)
             dates = dates_of(credential.identity) if credential.identity else None
         except KubeAuthError as error:
             self._land_failure(flight, error)
         except Exception as error:
-            # A fault of ours. Where it happened may be told, but not its words: they may be the plugin's.
+            # A fault of ours. Where it happened may be told, but not its words: they may quote what was said.
             logger.error("unexpected %s in:\n%s", type(error).__name__, _places(error))  # noqa: TRY400 -- its words
-            what = f"{ASKED}asking {self._plugin.command} failed unexpectedly ({type(error).__name__}). "
+            what = f"{ASKED}asking {self._asker.name} failed unexpectedly ({type(error).__name__}). "
             what += "This is a fault of kubeauth: please report it, with what it has logged."
-            self._land_failure(flight, PluginError(what, command=self._plugin.command))
+            self._land_failure(flight, self._asker.error(what))
         except BaseException as error:  # Ctrl-C
-            # Where it struck, variables may hold what the plugin was given, or what it printed.
+            # Where it struck, variables may hold what was said, either way.
             traceback.clear_frames(error.__traceback__)
             raise
         else:
@@ -294,17 +291,17 @@ class ExecSource:
             self._abandon(flight)
 
     def _checked(self, answer: PluginCredential) -> Credential:
-        """As a credential that can be sent and shown. PluginOutputError if it cannot (X40)."""
-        command = self._plugin.command
+        """As a credential that can be sent and shown. An error if it cannot (X40)."""
         if answer.token is not None and (why := header_problem(answer.token.reveal())):
-            raise output_error(command, f"its token cannot be sent: {why}", "The plugin must print it bare.")
+            advice = f"The {self._asker.kind} must give it bare."
+            raise self._asker.unusable(f"its token cannot be sent: {why}", advice)
         authorization = f"Bearer {answer.token.reveal()}" if answer.token is not None else None
         identity = None
         if answer.certificate is not None and answer.key is not None:
             identity = Identity(answer.certificate, answer.key)
             if why := identity_problem(identity):
                 reason = f"failed parsing client key/certificate: {why.rstrip('.')}"
-                raise output_error(command, reason, "The two must belong together, and both be PEM.")
+                raise self._asker.unusable(reason, "The two must belong together, and both be PEM.")
         if identity is not None and identity == self._held.credential.identity:
             identity = self._held.credential.identity  # the same object: connections can be kept
         return Credential(authorization, identity)
@@ -325,7 +322,7 @@ class ExecSource:
             is_over = expires is not None and expires < date
             came_again = is_over and before.came_again(credential, expires, since=asked[1])
             if is_over and not came_again:
-                self._failed_locked(_over_on_arrival(self._plugin.command), now)
+                self._failed_locked(_over_on_arrival(self._asker), now)
             elif not is_over:
                 self._failure, self._failures, self._retry_at = None, 0, -math.inf
             # Over on arrival is handed out once all the same (X45); but what is better stays. Also after a
@@ -338,7 +335,7 @@ class ExecSource:
                 )
         self._observer.renewed(reason=flight.reason, succeeded=not is_over)
         self._observe(before, self._held, date)
-        # Who waited for what they had asks once more: by now the plugin knows that it is over.
+        # Who waited for what they had asks once more: by now the other end knows that it is over.
         flight.land(None if came_again else credential)
 
     def _observe(self, before: Held, after: Held, date: float) -> None:
@@ -387,11 +384,10 @@ class ExecSource:
         self._held = replace(held, due=min(held.ends, now + wait), due_date=min(held.expires, date + wait))
 
 
-def _over_on_arrival(command: str) -> KubeAuthError:
-    return output_error(
-        command,
-        "exec plugin returned a credential that is already over",
-        "Check the clock of this machine, and what the plugin keeps for later.",
+def _over_on_arrival(asker: Asker) -> KubeAuthError:
+    return asker.unusable(
+        f"{asker.kind} returned a credential that is already over",
+        "Check the clock of this machine, and how long what it gives is good for.",
     )
 
 

@@ -1,0 +1,58 @@
+"""Whoever gives a credential when asked: a plugin, or an OIDC issuer. A source needs to know no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from kubeauth._exec._codec import PluginCredential
+from kubeauth.errors import KubeAuthError
+
+
+class Asker(Protocol):
+    """Asked by one thread at a time. Knows how to ask; does not keep what it was given for others."""
+
+    @property
+    def place(self) -> str:
+        """Where its credentials come from, for `client.status()`: `plugin aws`."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """What it is, in an error: `exec plugin`."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Which one it is, in an error: `aws`."""
+        ...
+
+    @property
+    def would_interact(self) -> bool:
+        """Whether asking now would ask a person."""
+        ...
+
+    @property
+    def is_only_copy(self) -> bool:
+        """Whether it knows what no configuration says any more, and so must not be dropped."""
+        ...
+
+    def ask(self, is_wanted: Callable[[], bool]) -> PluginCredential:
+        """Blocks, for as long as it takes or its time limit. KubeAuthError if it gives nothing."""
+        ...
+
+    def error(self, message: str) -> KubeAuthError:
+        """An error of its own type, for what went wrong around it."""
+        ...
+
+    def unusable(self, reason: str, advice: str) -> KubeAuthError:
+        """An error for something that it gave, and that is no use."""
+        ...
+
+    def stop(self) -> None:
+        """Ends what is not wanted any more."""
+        ...
+
+    def after_fork(self) -> None:
+        """In a child: what is under way is the parent's."""
+        ...
