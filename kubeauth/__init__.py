@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from kubeauth._config._impersonation import Impersonation as Impersonation
     from kubeauth._config._in_cluster import in_cluster_config as in_cluster_config
     from kubeauth._config._load import load_config as load_config
+    from kubeauth._config._oidc import OidcConfig as OidcConfig
+    from kubeauth._config._oidc import OidcOptions as OidcOptions
     from kubeauth._credentials._status import Status as Status
     from kubeauth._exec._policy import PluginPolicy as PluginPolicy
     from kubeauth._exec._values import ExecConfig as ExecConfig
@@ -47,6 +49,8 @@ __all__ = [
     "Impersonation",
     "KubeAuth",
     "KubeTransport",
+    "OidcConfig",
+    "OidcOptions",
     "PluginPolicy",
     "Secret",
     "Status",
@@ -70,6 +74,8 @@ _HOME_OF = {
     "Impersonation": "kubeauth._config._impersonation",
     "KubeAuth": "kubeauth._transport._httpx",
     "KubeTransport": "kubeauth._transport._httpx",
+    "OidcConfig": "kubeauth._config._oidc",
+    "OidcOptions": "kubeauth._config._oidc",
     "PluginPolicy": "kubeauth._exec._policy",
     "Secret": "kubeauth._secret",
     "Status": "kubeauth._credentials._status",

@@ -13,6 +13,8 @@
     │   │   ├── PluginFailed      .exit_code .stderr_tail
     │   │   ├── PluginTimeout     .seconds
     │   │   └── PluginOutputError .reason
+    │   ├── OidcError             .issuer
+    │   │   └── OidcWriteError    .path
     │   └── TokenFileError        .path
     ├── TLSError
     │   ├── ServerCertificateError .verify_code
@@ -43,6 +45,8 @@ __all__ = [
     "InClusterError",
     "KubeAuthError",
     "KubeConfigError",
+    "OidcError",
+    "OidcWriteError",
     "PluginError",
     "PluginFailed",
     "PluginNeedsTerminal",
@@ -245,6 +249,22 @@ class PluginOutputError(PluginError):
     def __init__(self, message: str, *, command: str, reason: str) -> None:
         super().__init__(message, command=command)
         self.reason = reason
+
+
+class OidcError(CredentialError):
+    """The OIDC issuer gave no token, or there is nothing to ask it with."""
+
+    def __init__(self, message: str, *, issuer: str) -> None:
+        super().__init__(message)
+        self.issuer = issuer
+
+
+class OidcWriteError(OidcError):
+    """New tokens could not be written back to the kubeconfig, so they are not used either."""
+
+    def __init__(self, message: str, *, issuer: str, path: str) -> None:
+        super().__init__(message, issuer=issuer)
+        self.path = path
 
 
 class TokenFileError(CredentialError):

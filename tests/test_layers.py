@@ -20,9 +20,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_documents": set(),
     "_exec": FLOOR,
     "_config": FLOOR | {"_exec"},
-    "_credentials": FLOOR | {"_exec", "_config"},
+    "_oidc": FLOOR | {"_exec", "_config"},
+    "_credentials": FLOOR | {"_exec", "_config", "_oidc"},
     "metrics": {"errors"},
-    "_transport": FLOOR | {"_exec", "_config", "_credentials", "metrics"},
+    "_transport": FLOOR | {"_exec", "_config", "_oidc", "_credentials", "metrics"},
     "_client": FLOOR | {"_exec", "_config", "_credentials", "_transport"},
     "httpx2": FLOOR | {"_exec", "_config", "_credentials", "_transport"},
     "plugin": FLOOR | {"_exec", "_config", "_credentials"},
@@ -75,6 +76,7 @@ PURE = [
     "_config/_decode.py", "_config/_merge.py", "_config/_select.py", "_config/_validate.py", "_config/_server.py",
     "_credentials/_credential.py", "_credentials/_status.py", "_transport/_shapes.py", "_transport/_sign.py",
     "_config/_proxy.py", "_config/_impersonation.py", "_config/_durations.py", "_config/_client_config.py",
+    "_config/_oidc.py", "_config/_provider.py", "_oidc/_token.py", "_oidc/_dialogue.py",
 ]  # fmt: skip
 IMPURE = {"os", "threading", "subprocess", "ssl", "socket", "time", "httpx", "anyio", "pathlib", "tempfile"}
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._impersonation import Impersonation
 from kubeauth._config._model import Cluster, ExecStanza, User
+from kubeauth._config._oidc import OidcConfig
 from kubeauth._config._select import Selection
 from kubeauth._config._server import uses_tls
 from kubeauth._exec._hint import clean_hint
@@ -25,6 +26,7 @@ def build(
     namespace: str,
     options: ExecOptions,
     policy: PluginPolicy,
+    oidc: OidcConfig | None,
 ) -> ClientConfig:
     """The config for entries in which nothing is wrong."""
     cluster, user = selection.cluster, selection.user
@@ -50,6 +52,7 @@ def build(
         username=user.username or None,
         password=user.password or None,
         exec=_exec_config(user.exec, cluster, options, policy) if user.exec else None,
+        oidc=oidc,
     )
     if not (user.client_certificate or user.client_certificate_data):
         # K38: a key without a certificate is no credential.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 from kubeauth._config._impersonation import Impersonation
+from kubeauth._config._oidc import OidcConfig, OidcOptions
 from kubeauth._config._server import has_password, without_password
 from kubeauth._exec._policy import PluginPolicy
 from kubeauth._exec._values import ExecConfig, ExecOptions
@@ -25,6 +26,7 @@ class Recipe:
     user: str = ""
     namespace: str = ""
     exec_options: ExecOptions | None = None
+    oidc_options: OidcOptions | None = None
     plugin_policy: PluginPolicy | None = None
 
 
@@ -63,6 +65,8 @@ class ClientConfig:
 
     impersonate: Impersonation | None = None
     exec: ExecConfig | None = None
+    oidc: OidcConfig | None = None
+    """`auth-provider: oidc`. Never beside `exec`."""
 
     # Not a field: a config changed with dataclasses.replace is no longer what its recipe makes.
     _recipe: ClassVar[Recipe | None] = None
@@ -103,6 +107,7 @@ _SECRETS = ("token", "password", "client_key_data")
 def _hidden(config: ClientConfig) -> list[str]:
     """What a repr of `config` hides, beside its secrets: what is not printed is not pickled."""
     hidden = [f"exec.{name}" for name in config.exec.hidden()] if config.exec else []
+    hidden += [f"oidc.{name}" for name in config.oidc.hidden()] if config.oidc else []
     return hidden + [name for name in ("server", "proxy_url") if has_password(getattr(config, name) or "")]
 
 

@@ -14,6 +14,8 @@ from kubeauth._config._in_cluster import in_cluster_namespace, in_cluster_possib
 from kubeauth._config._kuberc import kuberc_policy
 from kubeauth._config._merge import merge
 from kubeauth._config._model import Cluster, Kubeconfig, Overrides, User
+from kubeauth._config._oidc import OidcConfig, OidcOptions
+from kubeauth._config._provider import oidc_of
 from kubeauth._config._select import Selection, select
 from kubeauth._config._server import AddressError, server_url, uses_tls
 from kubeauth._config._surroundings import Surroundings
@@ -39,6 +41,7 @@ def load_config(
     namespace: str | None = None,
     plugin_policy: PluginPolicy | None = None,
     exec_options: ExecOptions | None = None,
+    oidc_options: OidcOptions | None = None,
 ) -> ClientConfig:
     """The configuration that kubectl would use, resolved.
 
@@ -48,14 +51,17 @@ def load_config(
 
     `context`, `cluster`, `user` and `namespace` choose by name over what the kubeconfig says. An exec
     plugin runs under `plugin_policy`, or else under the policy in the user's kuberc, and with
-    `exec_options`. Nothing is run or connected to here.
+    `exec_options`; tokens of an OIDC issuer are renewed with `oidc_options`. Nothing is run or connected to
+    here.
 
     Raises KubeConfigError with everything that is wrong, each with file, field and what to do.
     """
     overrides = Overrides(
         context=context or "", cluster=cluster or "", user=user or "", namespace=namespace or ""
     )
-    loader = Loader(overrides=overrides, policy=plugin_policy, options=exec_options)
+    loader = Loader(
+        overrides=overrides, policy=plugin_policy, options=exec_options, oidc_options=oidc_options
+    )
     if source is None:
         return loader.default()
     if isinstance(source, str | os.PathLike) and not _is_text(source):
@@ -100,6 +106,7 @@ def load_recipe(recipe: Recipe, *, surroundings: Surroundings | None = None) -> 
         ),
         policy=recipe.plugin_policy,
         options=recipe.exec_options,
+        oidc_options=recipe.oidc_options,
         surroundings=surroundings,
         # Whatever became of the files, a recipe for one cluster must not turn into the pod's own.
         may_be_in_cluster=False,
@@ -152,6 +159,7 @@ class Loader:
     overrides: Overrides
     policy: PluginPolicy | None = None
     options: ExecOptions | None = None
+    oidc_options: OidcOptions | None = None
     surroundings: Surroundings = field(default_factory=Surroundings)
     may_be_in_cluster: bool = True
 
@@ -239,12 +247,24 @@ class Loader:
         token = _initial_token(selected.user_name, user) if tls else None
         if isinstance(token, Problem):
             problems.append(token)
-        if problems or isinstance(server, Problem) or isinstance(token, Problem):
+        oidc = self._oidc(selected) if tls else None
+        if isinstance(oidc, list):
+            problems += oidc
+        if problems or isinstance(server, Problem) or isinstance(token, Problem) or isinstance(oidc, list):
             raise KubeConfigError.of(problems, prefix=INVALID)
-        return self._built(selected, server, token, paths)
+        return self._built(selected, server, token, oidc, paths)
+
+    def _oidc(self, selected: Selection) -> OidcConfig | list[Problem] | None:
+        options, cwd = self.oidc_options or OidcOptions(), working_directory()
+        return oidc_of(selected.user_name, selected.user, options=options, cwd=cwd, unreadable=unreadable)
 
     def _built(
-        self, selected: Selection, server: str, token: Secret[str] | None, paths: tuple[str, ...]
+        self,
+        selected: Selection,
+        server: str,
+        token: Secret[str] | None,
+        oidc: OidcConfig | None,
+        paths: tuple[str, ...],
     ) -> ClientConfig:
         namespace = selected.namespace
         if not namespace and in_cluster_possible(self.surroundings):
@@ -260,6 +280,7 @@ class Loader:
             namespace=namespace or "default",
             options=self.options or ExecOptions(),
             policy=policy,
+            oidc=oidc,
         )
         recipe = Recipe(
             paths=paths,
@@ -268,6 +289,7 @@ class Loader:
             user=self.overrides.user,
             namespace=self.overrides.namespace,
             exec_options=self.options,
+            oidc_options=self.oidc_options,
             plugin_policy=policy if config.exec else self.policy,
         )
         return self._portable(config, recipe if paths else None)

@@ -17,10 +17,6 @@ from kubeauth.errors import Problem
 Unreadable = Callable[[str], str | None]
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_REMOVED_PROVIDERS = {
-    "gcp": "gke-gcloud-auth-plugin (run: gcloud container clusters get-credentials CLUSTER)",
-    "azure": "kubelogin (run: kubelogin convert-kubeconfig -l azurecli)",
-}
 
 
 def cluster_problems(name: str, cluster: Cluster, unreadable: Unreadable) -> list[Problem]:
@@ -149,8 +145,6 @@ def transport_problems(
                 f'clusters["{cluster_name}"].cluster.insecure-skip-tls-verify',
                 "Remove insecure-skip-tls-verify: with a CA the server can be verified.",
             )
-        if user.auth_provider is not None and user.exec is None:
-            yield _auth_provider_problem(user_name, user, user.auth_provider.name)
         if user.username and user.token_file:
             yield Problem(
                 "username/password or bearer token may be set, but not both",
@@ -160,30 +154,6 @@ def transport_problems(
             )
 
     return list(found()) if tls else []
-
-
-def _auth_provider_problem(name: str, user: User, provider: str) -> Problem:
-    field = f'users["{name}"].user.auth-provider'
-    if replacement := _REMOVED_PROVIDERS.get(provider):
-        return Problem(
-            f'the auth provider "{provider}" was removed from Kubernetes clients in 1.26',
-            user.origin or None,
-            field,
-            f"Use the exec plugin instead: {replacement}.",
-        )
-    if provider == "oidc":
-        return Problem(
-            'the auth provider "oidc" is not supported by this version of kubeauth',
-            user.origin or None,
-            field,
-            "Until it is, use an exec plugin such as kubelogin (kubectl oidc-login).",
-        )
-    return Problem(
-        f'no Auth Provider found for name "{provider}"',
-        user.origin or None,
-        field,
-        "Use an exec plugin: Kubernetes clients have no other auth providers any more.",
-    )
 
 
 def context_problems(name: str, context: Context, config: Kubeconfig) -> list[Problem]:

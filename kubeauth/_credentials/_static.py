@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from base64 import b64encode
+from collections.abc import Callable
 from urllib.parse import unquote, urlsplit
 
 from kubeauth._config._client_config import ClientConfig
@@ -145,6 +146,19 @@ def _identity(config: ClientConfig, clock: Clock) -> tuple[Watched[Identity] | I
     if config.client_cert_data or config.client_key_data:
         return first, source
     return Watched(read, first, due=clock.monotonic() + PAIR_EVERY, every=PAIR_EVERY, check=check), source
+
+
+def identity_reader(config: ClientConfig, clock: Clock) -> Callable[[], Identity | None]:
+    """What reads the client certificate again, if it is in files. Raises here for one that cannot be used."""
+    part, _ = _identity(config, clock)
+
+    def read() -> Identity | None:
+        if isinstance(part, Watched):
+            part.renew(clock.monotonic())
+            return part.value
+        return part
+
+    return read
 
 
 def _read(path: str, half: str) -> bytes:

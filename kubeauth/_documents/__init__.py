@@ -1,4 +1,4 @@
-"""JSON and YAML from strangers, with limits; the only reader of YAML.
+"""JSON and YAML from strangers, with limits; the only reader and writer of YAML.
 
 Every document ends as plain JSON values (dict with str keys, list, str, int, float, bool, None) or as
 a `DocumentError`. Whatever is read, the depth, the number of values and the work are bounded *before*
@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 
 from kubeauth._documents._json import plain, read_json
 from kubeauth._documents._limits import TOO_DEEP, DocumentError
+from kubeauth._documents._write import write_document
 from kubeauth._documents._yaml import read_yaml
 
-__all__ = ["DocumentError", "Json", "plain", "read_document", "read_json", "read_yaml"]
+__all__ = ["DocumentError", "Json", "plain", "read_document", "read_json", "read_yaml", "write_document"]
 
 Json: TypeAlias = Any
 """A JSON value. Any, because a recursive alias helps nobody who has to take it apart."""

@@ -12,6 +12,7 @@ from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._credential import Credential, Refusal
 from kubeauth._credentials._held import NOTHING
 from kubeauth._credentials._sources import source_for
+from kubeauth._transport._fetch import Fetching
 from kubeauth._transport._given import config_of
 from kubeauth._transport._logs import keep_secrets_out_of_logs
 from kubeauth._transport._shapes import Request, Response, URLLike
@@ -31,7 +32,7 @@ class AuthFlow(ABC, Generic[Request, Response]):
         config = config_of(config)
         keep_secrets_out_of_logs()
         server = server_url_of(config, url)
-        self._source = source_for(config, clock, COUNTS)
+        self._source = source_for(config, clock, COUNTS, Fetching())
         self._plugin = self._source if isinstance(self._source, AskedSource) else None
         _refuse(config, server, self._source.latest, signs=self._plugin is not None)
         self._signer = Signer(server, None)

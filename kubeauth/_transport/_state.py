@@ -21,6 +21,7 @@ from kubeauth._credentials._fork import call_after_fork
 from kubeauth._credentials._sources import source_for
 from kubeauth._credentials._status import Status
 from kubeauth._secret import Secret
+from kubeauth._transport._fetch import Fetching
 from kubeauth._transport._given import config_of
 from kubeauth._transport._leases import Ledger, Pool
 from kubeauth._transport._logs import keep_secrets_out_of_logs
@@ -66,8 +67,8 @@ class TransportState(ABC, Generic[Inner]):
         self._environ: Mapping[str, str] = os.environ if trust_env else {}
         self._now = clock.monotonic
         self._signer = Signer(server_url_of(config, url), config.impersonate)
-        self._source = source_for(config, clock, COUNTS)
-        # Only a plugin can be asked for another credential when the server refuses one (K64).
+        self._source = source_for(config, clock, COUNTS, Fetching(trust_env))
+        # Only a plugin or an issuer can be asked for another credential when the server refuses one (K64).
         self._plugin = self._source if isinstance(self._source, AskedSource) else None
         self._trust = trust_source(config, clock)
         self._proxy = self._proxy_for(config.server)

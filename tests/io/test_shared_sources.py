@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kubeauth import Client, ClientConfig, ExecConfig, ExecOptions, PluginPolicy, errors, load_config
-from kubeauth._credentials._shared import SharedSources
+from kubeauth._credentials._shared import SharedSources, plugin_source
 from kubeauth.testing import APIServer, FakeClock, PluginScript
 from tests.observers import NobodyWatches
 
@@ -34,7 +34,8 @@ class Sources:
         self._shared = SharedSources()
 
     def of(self, plugin: ExecConfig, clock: FakeClock | None = None, **fields: Any) -> Any:
-        return self._shared.source(config(plugin, **fields), plugin, clock or self.clock, NobodyWatches())
+        given = config(plugin, **fields), plugin, clock or self.clock, NobodyWatches()
+        return plugin_source(*given, shared=self._shared)
 
 
 DIFFERENT: list[dict[str, Any]] = [

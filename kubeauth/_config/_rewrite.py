@@ -1,0 +1,241 @@
+"""New tokens into a kubeconfig that others read and write too (O7).
+
+Two locks. `only_one` is held for as long as a renewal takes, by flock on the kubeconfig itself: it ends with
+the process that holds it, and kubectl, which knows nothing of it, is not held up. `<kubeconfig>.lock` is
+kubectl's own, a file that exists while somebody writes; it outlives a process that is killed, so it is held
+for the moment of writing and no longer.
+
+Nothing here raises for what is in the file: a reason is returned, so that no traceback holds its text.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from kubeauth._config._files import KUBECONFIG_LIMIT, read_file, reason
+from kubeauth._documents import DocumentError, Json, read_document, write_document
+from kubeauth._secret import Secret
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_PAUSE = 0.02
+# kubectl writes for a moment; whoever has a lock for longer is not writing any more.
+_SETTLED = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a kubeconfig cannot be read or written, and what to do."""
+
+    reason: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A user's auth provider in a file. `is_ours` says whether what stands there is still about us."""
+
+    path: str
+    user: str
+    is_ours: Callable[[Mapping[str, str]], bool]
+
+    def read(self) -> Mapping[str, str] | Trouble | None:
+        """Its settings as they are now; None if there is no such entry any more."""
+        ends = time.monotonic() + _SETTLED
+        while True:
+            document = _document(self.path)
+            # kubectl writes in place: what was read while it did so may be half of it.
+            if not os.path.lexists(f"{self.path}.lock") or time.monotonic() >= ends:
+                break
+            time.sleep(_PAUSE)
+        return document if isinstance(document, Trouble) else self._settings(document)
+
+    def writable(self, timeout: float) -> Trouble | None:
+        """Why new settings could not be written; None if they could. Asked before a token is spent."""
+        if not os.access(self.path, os.W_OK):
+            return Trouble(f"{self.path} is not writable", "Make it so (chmod u+w).")
+        return self._locked(timeout, lambda: None)
+
+    def write(self, changes: Mapping[str, Secret[str]], timeout: float) -> Trouble | None:
+        """Sets these, and leaves all else in the file as it is. Why it cannot be done, if it cannot."""
+
+        def change() -> Trouble | None:
+            document = _document(self.path)
+            if isinstance(document, Trouble):
+                return document
+            settings = self._settings(document)
+            if settings is None:
+                return None  # as client-go: whoever removed the entry does not want them
+            settings.update({name: value.reveal() for name, value in changes.items()})
+            is_json = _starts_as_json(self.path)
+            _replace(os.path.realpath(self.path), write_document(document, as_json=is_json))
+            return None
+
+        return self._locked(timeout, change)
+
+    def _settings(self, document: Json) -> dict[str, str] | None:
+        """The very mapping in the document, to be changed."""
+        users = document.get("users") if isinstance(document, dict) else None
+        for item in users if isinstance(users, list) else ():
+            if not isinstance(item, dict) or item.get("name") != self.user:
+                continue
+            found: Any = item
+            for step in ("user", "auth-provider", "config"):
+                found = found.get(step) if isinstance(found, dict) else None
+            return found if isinstance(found, dict) and self.is_ours(found) else None
+        return None
+
+    def _locked(self, timeout: float, work: Callable[[], Trouble | None]) -> Trouble | None:
+        try:
+            with ExitStack() as stack:
+                # As it is named, which is where kubectl looks; and where it is, for who came by another link.
+                for path in dict.fromkeys((self.path, os.path.realpath(self.path))):
+                    stack.enter_context(_lock_file(f"{path}.lock", timeout))
+                return work()
+        except _Stale as stale:
+            return Trouble(
+                f"{stale.path} is there: somebody is writing {self.path}, or was killed while doing so",
+                f"If no kubectl or other client is at work, remove {stale.path}.",
+            )
+        except OSError as error:
+            return Trouble(
+                f"{self.path} cannot be written: {reason(error)}",
+                "Make the file and its directory writable for this user.",
+            )
+
+
+def _document(path: str) -> Json | Trouble:
+    try:
+        return read_document(read_file(path, limit=KUBECONFIG_LIMIT), limit=KUBECONFIG_LIMIT)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return Trouble(f"{path} cannot be read: {reason(error)}", "Check its permissions.")
+    except DocumentError as error:
+        return Trouble(f"{path} cannot be read: {error}", "Somebody has changed it: correct it.")
+
+
+def _starts_as_json(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(1) == b"{"
+
+
+class _Stale(Exception):
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+@contextmanager
+def _lock_file(path: str, timeout: float) -> Iterator[None]:
+    """As client-go's lockFile, but it waits where that one fails at once."""
+    ends = time.monotonic() + timeout
+    while True:
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))
+            break
+        except FileExistsError:
+            if time.monotonic() >= ends:
+                raise _Stale(path) from None
+            time.sleep(_PAUSE)
+    try:
+        yield
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+@contextmanager
+def only_one(path: str, timeout: float) -> Iterator[bool]:
+    """Of all processes, and of all threads in them. False if that was not to be had in time.
+
+    Where files cannot be locked so (Windows, some network drives) everybody passes.
+    """
+    descriptor: int | None = None
+    is_mine = True
+    if fcntl is not None:
+        ends = time.monotonic() + timeout
+        with suppress(OSError):  # no such file, or no such locks: nothing to be alone with
+            while (descriptor := _flocked(path)) is None:
+                if time.monotonic() >= ends:
+                    is_mine = False
+                    break
+                time.sleep(_PAUSE)
+    try:
+        yield is_mine
+    finally:
+        if descriptor is not None:
+            # Not by closing alone: a child that was forked meanwhile has it open too.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+
+def _flocked(path: str) -> int | None:
+    """A descriptor of the file, locked; None if somebody else has it."""
+    try:
+        # For writing, which locks on NFS need.
+        descriptor = os.open(path, os.O_RDWR)
+    except PermissionError:
+        descriptor = os.open(path, os.O_RDONLY)
+    is_mine = False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Whoever had it may have put a new file in its place, and that one is free.
+        is_mine = os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except BlockingIOError:
+        pass
+    finally:
+        if not is_mine:
+            os.close(descriptor)
+    return descriptor if is_mine else None
+
+
+# The file cannot be replaced, but it can be written: it is a mount point of its own, as in a container, or
+# its owner is somebody else.
+_IN_PLACE = (errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES)
+
+
+def _replace(path: str, data: bytes) -> None:
+    """At once: a reader sees the old or the new, never a half. Owner and mode stay."""
+    before = os.stat(path)
+    descriptor, new = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path))
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if hasattr(os, "fchown"):
+                if (before.st_uid, before.st_gid) != (os.geteuid(), os.fstat(descriptor).st_gid):
+                    os.fchown(descriptor, before.st_uid, before.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+            os.fsync(descriptor)
+        os.replace(new, path)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(new)
+        if error.errno not in _IN_PLACE:
+            raise
+        _overwrite(path, data)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(new)
+        raise
+
+
+def _overwrite(path: str, data: bytes) -> None:
+    """As kubectl does."""
+    with open(path, "r+b") as file:
+        file.write(data)
+        file.truncate()
+        file.flush()
+        os.fsync(file.fileno())
