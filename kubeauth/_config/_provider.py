@@ -118,9 +118,10 @@ def _decoded(text: str) -> bytes:
 
 
 def _no_such_provider(name: str, user: User, provider: str) -> Problem:
-    replacement = _REMOVED_PROVIDERS.get(provider)
-    hint = "Use an exec plugin: of all auth providers Kubernetes clients have only oidc any more."
-    if replacement is not None:
-        hint = f"It was removed from Kubernetes clients in 1.26. Use the exec plugin instead: {replacement}."
     field = f'users["{name}"].user.auth-provider'
-    return Problem(f'no Auth Provider found for name "{provider}"', user.origin or None, field, hint)
+    if replacement := _REMOVED_PROVIDERS.get(provider):
+        message, hint = f"The {provider} auth plugin has been removed", f"Use an exec plugin: {replacement}."
+    else:
+        message = f'no Auth Provider found for name "{provider}"'
+        hint = "Use an exec plugin: of all auth providers Kubernetes clients have only oidc any more."
+    return Problem(message, user.origin or None, field, hint)

@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeAlias
 
 from kubeauth._config._oidc import CLIENT_ID, ID_TOKEN, ISSUER, REFRESH_TOKEN, OidcConfig
@@ -90,7 +91,7 @@ class OidcProvider:
         self._in_header: dict[str, bool] = {}
         self._entry: Entry | None = None
         if config.path is not None and config.user is not None:
-            self._entry = Entry(config.path, config.user, self._is_ours)
+            self._entry = Entry(config.path, config.user, partial(_is_ours, config))
         self._is_there = False
         self._is_leaving = False
         # Held while it is asked, which may go on when who asked has gone.
@@ -101,8 +102,8 @@ class OidcProvider:
 
     @property
     def is_only_copy(self) -> bool:
-        """Whether there are tokens here that no file has."""
-        return self._tokens != self._seen
+        """Whether the refresh-token here is one that stands nowhere else."""
+        return self._tokens.refresh_token != self._seen.refresh_token
 
     def ask(self, is_wanted: Callable[[], bool] = lambda: True) -> PluginCredential:
         """An id-token other than the one before. OidcError if there is none to be had."""
@@ -148,10 +149,6 @@ class OidcProvider:
         if self._spending.acquire(timeout=3 * self._config.options.timeout):
             self._spending.release()
 
-    def _is_ours(self, settings: Mapping[str, str]) -> bool:
-        config = self._config
-        return (settings.get(ISSUER), settings.get(CLIENT_ID)) == (config.issuer_url, config.client_id)
-
     def _answer(self, is_wanted: Callable[[], bool]) -> _Answer:
         with self._busy, ExitStack() as stack:
             at_hand = self._at_hand()
@@ -160,7 +157,7 @@ class OidcProvider:
             path, timeout = self._entry.path, self._config.options.timeout
             if not stack.enter_context(only_one(path, timeout)):
                 return Trouble(
-                    f"another process has been renewing the tokens in {path} for more than {timeout:g} seconds",
+                    f"another process has been renewing the tokens in {path} for {timeout:g} seconds",
                     "Try again, or find out what it waits for.",
                 )
             # Whoever was alone with it before may have renewed them.
@@ -294,6 +291,11 @@ class _Exchange:
             raise self._error
         assert self._answer is not None  # noqa: S101 -- one of the two
         return self._answer
+
+
+def _is_ours(config: OidcConfig, settings: Mapping[str, str]) -> bool:
+    """Whether an entry is still about the same issuer and client: else its tokens are not ours to touch."""
+    return (settings.get(ISSUER), settings.get(CLIENT_ID)) == (config.issuer_url, config.client_id)
 
 
 def _secret(settings: Mapping[str, object], name: str) -> Secret[str]:

@@ -12,6 +12,7 @@ from kubeauth._secret import Secret
 # As client-go: so much earlier, since no two clocks agree.
 LEEWAY = 10.0
 
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _BASE64URL = re.compile(r"[A-Za-z0-9_-]*")
 
 
@@ -30,7 +31,10 @@ def ends_of(token: Secret[str]) -> float | str:
         claims = None
     if not isinstance(claims, dict):
         return "parsing claims: the payload of the ID Token is not a JSON object"
-    expires = claims.get("exp")
+    # As Go has it: without exp it was over long ago, and a number may stand in quotes.
+    expires = claims.get("exp", 0)
+    if isinstance(expires, str) and _NUMBER.fullmatch(expires):
+        expires = float(expires)
     if isinstance(expires, bool) or not isinstance(expires, int | float) or not math.isfinite(expires):
         return "parsing claims: exp of the ID Token is not a number"
     # Whole seconds, as client-go makes of it.

@@ -81,6 +81,7 @@ def ours(case: Case, directory: Path) -> dict[str, Any] | str:
             "groups": list(impersonate.groups),
             "extra": {key: list(values) for key, values in impersonate.extra.items()},
         },
+        "auth_provider": config.oidc and "oidc",
         "exec": exec_
         and {
             "command": exec_.command,

@@ -25,6 +25,8 @@ from kubeauth import (
     Impersonation,
     KubeAuth,
     KubeTransport,
+    OidcConfig,
+    OidcOptions,
     PluginPolicy,
     Secret,
     Status,
@@ -64,6 +66,12 @@ if config.exec:
     assert_type(config.exec.args, tuple[str, ...])
     assert_type(config.exec.env, Mapping[str, str])
     assert_type(config.exec.policy, PluginPolicy)
+assert_type(load_config(oidc_options=OidcOptions(write_back=False, timeout=5.0)), ClientConfig)
+assert_type(config.oidc, OidcConfig | None)
+if config.oidc:
+    assert_type(config.oidc.issuer_url, str)
+    assert_type(config.oidc.refresh_token, Secret[str] | None)
+    assert_type(config.oidc.options, OidcOptions)
 assert_type(config.impersonate, Impersonation | None)
 assert_type(Impersonation(user="u", groups=["g"], extra={"k": ["v"]}), Impersonation)
 assert_type(ssl_context(config), ssl.SSLContext)
@@ -156,6 +164,9 @@ except errors.KubeConfigError as error:
     assert_type(error.path, str | None)
     assert_type(error.field, str | None)
     assert_type(error.problems, tuple[errors.Problem, ...])
+except errors.OidcWriteError as error:
+    assert_type(error.path, str)
+    assert_type(error.issuer, str)
 except (errors.InClusterError, errors.TokenFileError) as error:
     assert_type(error.path, str | None)
 except errors.PluginNotAllowed as error:

@@ -18,7 +18,7 @@ from tests.kubeconfigs import EXTENSION, document, plugin, write
 FIELDS = (
     "server namespace context ca_data ca_file insecure_skip_tls_verify tls_server_name proxy_url "
     "disable_compression token token_file username password client_cert_data client_key_data "
-    "client_cert_file client_key_file impersonate exec"
+    "client_cert_file client_key_file impersonate exec oidc"
 )
 
 

@@ -21,6 +21,8 @@ EXAMPLES: dict[str, dict[str, object]] = {
     "PluginFailed": {"command": "c", "exit_code": 3, "stderr_tail": "t"},
     "PluginTimeout": {"command": "c", "seconds": 60.0},
     "PluginOutputError": {"command": "c", "reason": "r"},
+    "OidcError": {"issuer": "https://i"},
+    "OidcWriteError": {"issuer": "https://i", "path": "/p"},
     "TokenFileError": {"path": "/p"},
     "ProviderError": {"provider": "p"},
     "DiscoveryError": {"reply": 404},

@@ -422,8 +422,8 @@ def test_over_http_no_credentials_are_read_k46_k48() -> None:
     [
         ("gcp", ["removed", "gke-gcloud-auth-plugin"]),
         ("azure", ["removed", "kubelogin"]),
-        ("oidc", ["not supported by this version", "exec plugin"]),
-        ("openstack", ['no Auth Provider found for name "openstack"']),
+        ("openstack", ['no Auth Provider found for name "openstack"', "exec plugin"]),
+        ("", ['no Auth Provider found for name ""']),
     ],
 )
 def test_auth_providers_say_what_to_use_instead(provider: str, words: list[str]) -> None:
