@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import queue
 import secrets
 import ssl
 import threading
@@ -113,6 +114,10 @@ class Issuer:
         self.delay = 0.0
         self.gate = threading.Event()
         self.gate.set()
+        self.gates: dict[str, threading.Event] = {}
+        """By path: the same for some answers only."""
+        self.arrivals: queue.SimpleQueue[str] = queue.SimpleQueue()
+        """The path of each request, before it is answered."""
         self.answers: dict[str, Answer] = {}
         """By path: said instead of the truth, as long as it is there."""
         self.requests: list[Asked] = []
@@ -144,7 +149,8 @@ class Issuer:
 
     def close(self) -> None:
         """Takes no more connections, and ends those there are."""
-        self.gate.set()
+        for gate in (self.gate, *self.gates.values()):
+            gate.set()
         self._listener.close()
 
     def id_token(
@@ -209,10 +215,13 @@ class Issuer:
             return [asked.error for asked in self.requests if asked.error]
 
     def _respond(self, request: RawRequest) -> Answer:
+        path = urlsplit(request.path).path
+        self.arrivals.put(path)
         self.gate.wait()
+        if path in self.gates:
+            self.gates[path].wait()
         if self.delay:
             time.sleep(self.delay)
-        path = urlsplit(request.path).path
         form = dict(parse_qsl(request.body.decode("utf-8", "replace"), keep_blank_values=True))
         with self._lock:
             error = ""

@@ -20,6 +20,8 @@ BUILT = [
     *[f"I{n}" for n in range(1, 16)],
     # which plugins may be run
     *[f"P{n}" for n in range(1, 15)],
+    # who logs in at an OIDC issuer
+    *[f"O{n}" for n in range(1, 11)],
     # upstream's tables
     *[f"T{n}" for n in range(1, 98)],
 ]  # fmt: skip
@@ -30,7 +32,7 @@ def test_every_rule_is_named_by_a_test() -> None:
     named = {
         match.upper()
         for name in re.findall(r"def (test_\w+)", text)
-        for match in re.findall(r"_([cikmptx]\d+a?)(?=_|$)", name)
+        for match in re.findall(r"_([cikmoptx]\d+a?)(?=_|$)", name)
     }
     # Words in a docstring do not count: a test must carry the rule in its name.
     assert sorted({rule.upper() for rule in BUILT} - named) == []

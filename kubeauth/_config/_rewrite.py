@@ -63,7 +63,7 @@ class Entry:
 
     def writable(self, timeout: float) -> Trouble | None:
         """Why new settings could not be written; None if they could. Asked before a token is spent."""
-        if not os.access(self.path, os.W_OK):
+        if not os.access(self.path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
             return Trouble(f"{self.path} is not writable", "Make it so (chmod u+w).")
         return self._locked(timeout, lambda: None)
 

@@ -21,7 +21,9 @@ def write_document(value: Any, *, as_json: bool = False) -> bytes:
 
     def text(dumper: yaml.SafeDumper, data: str) -> yaml.ScalarNode:
         # Go's YAML takes more for numbers and booleans than PyYAML does, such as y: those need quotes.
-        style = "|" if "\n" in data else None if _is_text(data) else '"'
+        style = None if _is_text(data) else '"'
+        if "\n" in data and data.replace("\n", "").isprintable():
+            style = "|"
         return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
 
     Dumper.add_representer(str, text)
@@ -34,6 +36,7 @@ def write_document(value: Any, *, as_json: bool = False) -> bytes:
 def _is_text(data: str) -> bool:
     """Whether it is read as text without quotes."""
     try:
-        return bool(resolved(data) == data)
+        # What cannot be printed may be a line break to somebody.
+        return bool(resolved(data) == data) and data.isprintable()
     except DocumentError:
         return False

@@ -1,0 +1,294 @@
+"""Tokens of an issuer and the kubeconfig they stand in: written, not lost, and shared with other processes."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kubeauth import Client, OidcOptions, errors, load_config
+from kubeauth._credentials._shared import SHARED
+from kubeauth.testing import APIServer, Authority, FakeClock
+from tests.faces import Face
+from tests.oidc import Kubeconfig, authenticate, claims, settings, written
+from tests.oidc_issuer import TOKEN, Issuer
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with Issuer(rotating=True) as issuer:
+        yield issuer
+
+
+@pytest.fixture
+def server(authority: Authority) -> Iterator[APIServer]:
+    with APIServer(authority=authority, authenticate=authenticate) as server:
+        yield server
+
+
+@pytest.fixture
+def kubeconfig(issuer: Issuer, server: APIServer, tmp_path: Path) -> Kubeconfig:
+    (tmp_path / "kube").mkdir()
+    return written(
+        server, tmp_path / "kube" / "config", settings(issuer, refresh_token=issuer.new_refresh_token())
+    )
+
+
+def test_into_the_file_that_the_user_came_from_o7(
+    face: Face, issuer: Issuer, server: APIServer, kubeconfig: Kubeconfig, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    document = kubeconfig.document()
+    first = tmp_path / "first"
+    first.write_text(yaml.safe_dump({"current-context": "test", "contexts": document.pop("contexts")}))
+    third = tmp_path / "third"
+    third.write_text(yaml.safe_dump({"users": [{**document["users"][0], "user": {"token": "later"}}]}))
+    kubeconfig.path.write_text(yaml.safe_dump({**document, "current-context": ""}))
+    untouched = [first.read_bytes(), third.read_bytes()]
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join(map(str, (first, kubeconfig.path, third))))
+    with face.client(load_config()) as client:
+        assert client.get("/version").status_code == 200
+    assert claims(kubeconfig.entry()["id-token"])["sub"] == "alice"
+    assert [first.read_bytes(), third.read_bytes()] == untouched
+
+
+def test_from_a_document_it_stays_in_memory_o7(issuer: Issuer, server: APIServer) -> None:
+    config = settings(issuer, refresh_token=issuer.new_refresh_token())
+    document = server.kubeconfig({"auth-provider": {"name": "oidc", "config": config}})
+    clock = FakeClock(time.time())
+    for _ in range(3):
+        # The token in the document was spent by the first: what came of it is kept for the others.
+        with Client(load_config(document), clock=clock) as client:
+            assert client.get("/version").status_code == 200
+        clock.advance(7200)
+        with APIServer() as another, Client(another.config(), clock=clock) as client:
+            client.get("/version")
+    assert (issuer.refreshes, issuer.refused) == (3, [])
+
+
+def test_in_memory_alone_if_you_say_so_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+    before = kubeconfig.path.read_bytes()
+    kubeconfig.path.parent.chmod(0o500)
+    clock = FakeClock(time.time())
+    config = load_config(kubeconfig.path, oidc_options=OidcOptions(write_back=False))
+    with Client(config, clock=clock) as client:
+        for _ in range(3):
+            assert client.get("/version").status_code == 200
+            clock.advance(7200)
+        assert kubeconfig.path.read_bytes() == before
+        assert (issuer.refreshes, issuer.refused) == (3, [])
+        # But whoever logs in anew is heard.
+        kubeconfig.change(refresh_token=issuer.new_refresh_token("bob"))
+        clock.advance(7200)
+        client.get("/version")
+    assert issuer.refused == []
+    kubeconfig.path.parent.chmod(0o700)
+
+
+def test_what_cannot_be_written_is_not_asked_for_o7(
+    face: Face, issuer: Issuer, kubeconfig: Kubeconfig
+) -> None:
+    lock = kubeconfig.path.with_name("config.lock")
+    lock.touch()
+    config = load_config(kubeconfig.path, oidc_options=OidcOptions(timeout=0.05))
+    with face.client(config) as client:
+        with pytest.raises(errors.OidcWriteError, match="could not persist new tokens") as caught:
+            client.get("/version")
+        assert f"remove {lock}" in str(caught.value)
+        assert "OidcOptions(write_back=False)" in str(caught.value)
+        assert (caught.value.path, caught.value.issuer) == (str(kubeconfig.path), issuer.url)
+        assert issuer.requests == []
+
+
+def test_what_could_not_be_written_is_not_lost_o7(
+    issuer: Issuer, kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full when the old token is spent already: client-go would have lost the new one."""
+    clock = FakeClock(time.time())
+    with Client(load_config(kubeconfig.path), clock=clock) as client:
+
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", full)
+            with pytest.raises(errors.OidcWriteError, match="No space left on device"):
+                client.get("/version")
+        assert "id-token" not in kubeconfig.entry()
+        clock.advance(60)
+        assert client.get("/version").status_code == 200
+    assert claims(kubeconfig.entry()["id-token"])["sub"] == "alice"
+    assert (issuer.refreshes, issuer.refused) == (1, [])
+
+
+def test_a_refresh_token_without_an_id_token_is_kept_o6_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+    issuer.with_id_token = False
+    clock = FakeClock(time.time())
+    first = kubeconfig.entry()["refresh-token"]
+    with Client(load_config(kubeconfig.path), clock=clock) as client:
+        with pytest.raises(errors.OidcError, match="did not contain an id_token"):
+            client.get("/version")
+        assert kubeconfig.entry()["refresh-token"] != first
+        issuer.with_id_token = True
+        clock.advance(60)
+        assert client.get("/version").status_code == 200
+    assert issuer.refused == []
+
+
+def test_a_user_that_was_removed_goes_on_in_memory_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+    config = load_config(kubeconfig.path)
+    kubeconfig.path.write_text("users: []\n")
+    with Client(config) as client:
+        assert client.get("/version").status_code == 200
+    assert kubeconfig.path.read_text() == "users: []\n"
+
+
+def test_a_kubeconfig_that_was_damaged_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+    config = load_config(kubeconfig.path)
+    kubeconfig.path.write_text("users: [s3ntinel")
+    with Client(config) as client, pytest.raises(errors.OidcWriteError, match="cannot be read") as caught:
+        client.get("/version")
+    assert "s3ntinel" not in str(caught.value)
+    assert issuer.requests == []
+
+
+def test_nothing_is_kept_alive_by_it_o8(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+    with Client(load_config(kubeconfig.path)) as client:
+        client.get("/version")
+    del client
+    SHARED._kept.clear()
+    gc.collect()
+    assert not list(SHARED._known.values())
+
+
+CLIENT = """
+import sys, time
+from kubeauth import Client, load_config
+from kubeauth.testing import FakeClock
+
+config = load_config(sys.argv[1])
+print("ready", flush=True)
+for line in sys.stdin:
+    # A clock of its own means a source of its own, as in a new process.
+    with Client(config, clock=FakeClock(time.time() + float(line))) as client:
+        print(client.get("/version").status_code, flush=True)
+"""
+
+
+class Process:
+    def __init__(self, code: str, path: Path) -> None:
+        self.popen = subprocess.Popen(
+            [sys.executable, "-c", code, str(path)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+        )  # fmt: skip
+
+    def __enter__(self) -> Process:
+        assert self.says() == "ready"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self.popen.stdin is not None
+        assert self.popen.stdout is not None
+        self.popen.stdin.close()
+        self.popen.wait()
+        self.popen.stdout.close()
+
+    def tell(self, line: object) -> None:
+        assert self.popen.stdin is not None
+        self.popen.stdin.write(f"{line}\n")
+
+    def says(self) -> str:
+        assert self.popen.stdout is not None
+        return self.popen.stdout.readline().strip()
+
+
+@pytest.fixture
+def processes(kubeconfig: Kubeconfig) -> Iterator[list[Process]]:
+    with ExitStack() as stack:
+        started = [Process(CLIENT, kubeconfig.path) for _ in range(4)]
+        yield [stack.enter_context(process) for process in started]
+
+
+def test_of_many_processes_one_renews_and_all_use_it_o7_o8(
+    issuer: Issuer, server: APIServer, kubeconfig: Kubeconfig, processes: list[Process]
+) -> None:
+    for number in range(1, 6):
+        kubeconfig.change(id_token=issuer.id_token(seconds=-1))
+        before = len(server.requests)
+        for process in processes:
+            process.tell(0)
+        assert [process.says() for process in processes] == ["200"] * len(processes)
+        assert (issuer.refreshes, issuer.refused) == (number, [])
+        assert len({request.header("Authorization") for request in server.requests[before:]}) == 1
+
+
+def test_no_process_spends_the_token_of_another_o7(
+    issuer: Issuer, kubeconfig: Kubeconfig, processes: list[Process]
+) -> None:
+    """To each of them every id-token is over, so each asks for its own, with the others' refresh-token."""
+    rounds = 10
+    for process in processes:
+        for _ in range(rounds):
+            process.tell(10_000)
+    for process in processes:
+        assert [process.says() for _ in range(rounds)] == ["200"] * rounds
+    assert (issuer.refreshes, issuer.refused) == (rounds * len(processes), [])
+    assert os.listdir(kubeconfig.path.parent) == ["config"]
+
+
+ENDINGS = {
+    "ctrl-c in the main thread": """
+import sys
+from kubeauth import Client, load_config
+client = Client(load_config(sys.argv[1]))
+print("ready", flush=True)
+try:
+    client.get("/version")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+""",
+    "the end of the program": """
+import asyncio, sys
+from kubeauth import AsyncClient, load_config
+async def main():
+    task = asyncio.create_task(AsyncClient(load_config(sys.argv[1])).get("/version"))
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    task.cancel()
+    print("interrupted", flush=True)
+asyncio.run(main())
+""",
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_token_that_was_spent_is_not_lost_o7(ending: str, issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+    issuer.gates[TOKEN] = threading.Event()
+    first = kubeconfig.entry()["refresh-token"]
+    with Process(ENDINGS[ending], kubeconfig.path) as process:
+        while issuer.arrivals.get() != TOKEN:
+            pass
+        if ending.startswith("ctrl-c"):
+            process.popen.send_signal(signal.SIGINT)
+        else:
+            process.tell("")
+        assert process.says() == "interrupted"
+        issuer.gates[TOKEN].set()
+    assert process.popen.returncode == 0
+    assert kubeconfig.entry()["refresh-token"] != first
+    with Client(load_config(kubeconfig.path)) as client:
+        assert client.get("/version").status_code == 200
+    assert (issuer.refreshes, issuer.refused) == (1, [])
+    assert os.listdir(kubeconfig.path.parent) == ["config"]
