@@ -69,7 +69,7 @@ def plugin(exec: ExecConfig | None) -> list[tuple[str, str]]:
 
 
 def credential(config: ClientConfig) -> str:
-    """Which of its credentials a client uses: static ones win over a plugin."""
+    """Which of its credentials a client uses: static ones win over a plugin or an issuer."""
     if config.token_file:
         return f"bearer token from {config.token_file}, read again as it changes"
     if config.token:
@@ -80,6 +80,8 @@ def credential(config: ClientConfig) -> str:
         return "client certificate"
     if config.exec:
         return f"from the plugin {config.exec.command}"
+    if config.oidc:
+        return f"from the OIDC issuer {config.oidc.issuer_url}"
     return "none: anonymous"
 
 

@@ -90,8 +90,8 @@ _POLICY_CALLS = _Counter(
 )
 _RENEWALS = _Counter(
     "kubeauth_renewals_total",
-    "Credentials asked of exec plugins, by reason (first, expired, ahead, unauthorized) and by result "
-    "(success, failure).",
+    "Credentials asked of exec plugins and OIDC issuers, by reason (first, expired, ahead, unauthorized) "
+    "and by result (success, failure).",
     ("reason", "result"),
 )
 # Series that are there from the start, at 0: Prometheus cannot see the step that a series appears with.

@@ -13,9 +13,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -23,11 +24,6 @@ from typing import Any
 from kubeauth._config._files import KUBECONFIG_LIMIT, read_file, reason
 from kubeauth._documents import DocumentError, Json, read_document, write_document
 from kubeauth._secret import Secret
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 _PAUSE = 0.02
 # kubectl writes for a moment; whoever has a lock for longer is not writing any more.
@@ -138,7 +134,7 @@ class _Stale(Exception):
 
 
 @contextmanager
-def _lock_file(path: str, timeout: float) -> Iterator[None]:
+def _lock_file(path: str, timeout: float) -> Generator[None]:
     """As client-go's lockFile, but it waits where that one fails at once."""
     ends = time.monotonic() + timeout
     while True:
@@ -157,48 +153,60 @@ def _lock_file(path: str, timeout: float) -> Iterator[None]:
 
 
 @contextmanager
-def only_one(path: str, timeout: float) -> Iterator[bool]:
+def only_one(path: str, timeout: float) -> Generator[bool]:
     """Of all processes, and of all threads in them. False if that was not to be had in time.
 
     Where files cannot be locked so (Windows, some network drives) everybody passes.
     """
     descriptor: int | None = None
     is_mine = True
-    if fcntl is not None:
-        ends = time.monotonic() + timeout
-        with suppress(OSError):  # no such file, or no such locks: nothing to be alone with
-            while (descriptor := _flocked(path)) is None:
-                if time.monotonic() >= ends:
-                    is_mine = False
-                    break
-                time.sleep(_PAUSE)
+    ends = time.monotonic() + timeout
+    with suppress(OSError):  # no such file, or no such locks: nothing to be alone with
+        while (descriptor := _flocked(path)) is None:
+            if time.monotonic() >= ends:
+                is_mine = False
+                break
+            time.sleep(_PAUSE)
     try:
         yield is_mine
     finally:
         if descriptor is not None:
-            # Not by closing alone: a child that was forked meanwhile has it open too.
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-            os.close(descriptor)
+            _unlocked(descriptor)
 
 
-def _flocked(path: str) -> int | None:
-    """A descriptor of the file, locked; None if somebody else has it."""
-    try:
-        # For writing, which locks on NFS need.
-        descriptor = os.open(path, os.O_RDWR)
-    except PermissionError:
-        descriptor = os.open(path, os.O_RDONLY)
-    is_mine = False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Whoever had it may have put a new file in its place, and that one is free.
-        is_mine = os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except BlockingIOError:
-        pass
-    finally:
-        if not is_mine:
-            os.close(descriptor)
-    return descriptor if is_mine else None
+if sys.platform == "win32":
+
+    def _flocked(path: str) -> int | None:
+        raise OSError("files cannot be locked so")
+
+    def _unlocked(descriptor: int) -> None: ...
+
+else:
+    import fcntl
+
+    def _flocked(path: str) -> int | None:
+        """A descriptor of the file, locked; None if somebody else has it."""
+        try:
+            # For writing, which locks on NFS need.
+            descriptor = os.open(path, os.O_RDWR)
+        except PermissionError:
+            descriptor = os.open(path, os.O_RDONLY)
+        is_mine = False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever had it may have put a new file in its place, and that one is free.
+            is_mine = os.path.samestat(os.fstat(descriptor), os.stat(path))
+        except BlockingIOError:
+            pass
+        finally:
+            if not is_mine:
+                os.close(descriptor)
+        return descriptor if is_mine else None
+
+    def _unlocked(descriptor: int) -> None:
+        # Not by closing alone: a child that was forked meanwhile has it open too.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
 
 
 # The file cannot be replaced, but it can be written: it is a mount point of its own, as in a container, or
@@ -220,16 +228,12 @@ def _replace(path: str, data: bytes) -> None:
                 os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
             os.fsync(descriptor)
         os.replace(new, path)
-    except OSError as error:
+    except BaseException as error:
         with suppress(OSError):
             os.unlink(new)
-        if error.errno not in _IN_PLACE:
+        if not isinstance(error, OSError) or error.errno not in _IN_PLACE:
             raise
         _overwrite(path, data)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(new)
-        raise
 
 
 def _overwrite(path: str, data: bytes) -> None:

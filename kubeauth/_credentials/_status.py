@@ -14,9 +14,10 @@ class Status:
     """What `client.status()` says. Holds no secret."""
 
     source: str
-    """Where it is from: `token`, `token file /path`, `client certificate`, `plugin aws`, ..., or `none`."""
+    """Where it is from: `token`, `token file /path`, `client certificate`, `plugin aws`, `oidc https://...`,
+    ..., or `none`."""
     kind: str
-    """`token`, `basic`, `certificate`, `token+certificate`; `none` also before a plugin was first run."""
+    """`token`, `basic`, `certificate`, `token+certificate`; `none` also before one was first asked for."""
     expires: datetime | None
     """When it is over, if that can be told: a token's own expiry is known to its issuer alone."""
     last_error: KubeAuthError | None

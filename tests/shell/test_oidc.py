@@ -22,6 +22,7 @@ from tests.faces import Face
 from tests.observers import NobodyWatches
 from tests.oidc import Kubeconfig, authenticate, settings, written
 from tests.oidc_issuer import CONFIGURATION, TOKEN, Issuer
+from tests.proxy_servers import Proxy
 
 
 @pytest.fixture
@@ -457,3 +458,31 @@ def test_renewals_are_counted_and_plugins_are_not_m2(
     with Client(load_config(kubeconfig.path)) as client:
         client.get("/version")
     assert (counter.renewals, counter.runs) == ([("first", True)], 0)
+
+
+@pytest.mark.parametrize("kind", ["http", "https", "socks5"])
+def test_through_the_proxy_of_the_environment_and_not_of_the_cluster_o5(
+    kind: str, server: APIServer, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = authority.server("issuer.test")
+    pair = authority.server("127.0.0.1") if kind == "https" else None
+    with (
+        Issuer(authority=authority, certificate=certificate) as issuer,
+        Proxy(kind, pair) as proxy,
+        Proxy("http") as cluster,
+    ):
+        issuer.url = f"https://issuer.test:{issuer.port}"
+        kubeconfig = written(
+            server, tmp_path / "config", settings(issuer, refresh_token=issuer.new_refresh_token())
+        )
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        config = dataclasses.replace(load_config(kubeconfig.path), proxy_url=cluster.url)
+        with Client(config) as client:
+            assert client.get("/version").status_code == 200
+        assert set(proxy.targets) == {f"issuer.test:{issuer.port}"}
+        assert cluster.targets == [server.url.removeprefix("https://")]
+        # And not where the environment does not count.
+        kubeconfig.change(id_token="")
+        with Client(load_config(kubeconfig.path), trust_env=False) as client:
+            with pytest.raises(errors.OidcError, match="cannot be reached"):
+                client.get("/version")

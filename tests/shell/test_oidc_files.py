@@ -17,11 +17,12 @@ import pytest
 import yaml
 
 from kubeauth import Client, OidcOptions, errors, load_config
+from kubeauth._config._rewrite import only_one
 from kubeauth._credentials._shared import SHARED
 from kubeauth.testing import APIServer, Authority, FakeClock
 from tests.faces import Face
 from tests.oidc import Kubeconfig, authenticate, claims, settings, written
-from tests.oidc_issuer import TOKEN, Issuer
+from tests.oidc_issuer import CONFIGURATION, TOKEN, Issuer
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -292,3 +293,66 @@ def test_a_token_that_was_spent_is_not_lost_o7(ending: str, issuer: Issuer, kube
         assert client.get("/version").status_code == 200
     assert (issuer.refreshes, issuer.refused) == (1, [])
     assert os.listdir(kubeconfig.path.parent) == ["config"]
+
+
+FORKS = """
+import os, sys, threading, warnings
+from kubeauth import Client, load_config
+warnings.simplefilter("ignore")
+client = Client(load_config(sys.argv[1]))
+thread = threading.Thread(target=client.get, args=("/version",))
+thread.start()
+print("ready", flush=True)
+sys.stdin.readline()
+child = os.fork()
+if child == 0:
+    os._exit(0 if client.get("/version").status_code == 200 else 1)
+print("forked", flush=True)
+thread.join()
+print(os.waitpid(child, 0)[1], flush=True)
+"""
+
+
+def test_a_child_waits_for_what_its_parent_has_asked_o8(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+    issuer.gates[TOKEN] = threading.Event()
+    with Process(FORKS, kubeconfig.path) as process:
+        while issuer.arrivals.get() != TOKEN:
+            pass
+        process.tell("")
+        assert process.says() == "forked"
+        issuer.gates[TOKEN].set()
+        assert process.says() == "0"
+    assert (issuer.refreshes, issuer.refused) == (1, [])
+
+
+def test_another_process_that_takes_too_long_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+    config = load_config(kubeconfig.path, oidc_options=OidcOptions(timeout=0.05))
+    with only_one(str(kubeconfig.path), 1.0), Client(config) as client:
+        with pytest.raises(errors.OidcWriteError, match="another process has been renewing the tokens"):
+            client.get("/version")
+        # One that is good needs nobody's leave.
+        kubeconfig.change(id_token=issuer.id_token())
+    with only_one(str(kubeconfig.path), 1.0), Client(load_config(kubeconfig.path)) as client:
+        assert client.get("/version").status_code == 200
+    assert issuer.requests == []
+
+
+def test_nothing_is_spent_when_nobody_waits_any_more_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+    issuer.gates[CONFIGURATION] = threading.Event()
+    client = Client(load_config(kubeconfig.path))
+    failures: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            client.get("/version")
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert issuer.arrivals.get() == CONFIGURATION
+    client.close()
+    issuer.gates[CONFIGURATION].set()
+    thread.join()
+    assert isinstance(failures[0], errors.OidcError)
+    assert issuer.refreshes == 0

@@ -166,6 +166,7 @@ except errors.KubeConfigError as error:
     assert_type(error.problems, tuple[errors.Problem, ...])
 except errors.OidcWriteError as error:
     assert_type(error.path, str)
+except errors.OidcError as error:
     assert_type(error.issuer, str)
 except (errors.InClusterError, errors.TokenFileError) as error:
     assert_type(error.path, str | None)
