@@ -121,7 +121,7 @@ def test_a_kept_token_that_ends_on_the_way_is_asked_for_once_more(
 ) -> None:
     bench = Bench(refresh_ahead=refresh_ahead)
     plugin: Any = (keeper := Keeper(bench.clock))
-    bench.source._plugin = plugin
+    bench.source._asker = plugin
     keeper.next = 100.0
     assert bench.get() == "Bearer t1"
     bench.clock.advance(99.5 - before_the_end)
@@ -137,7 +137,7 @@ def test_a_kept_token_that_ends_on_the_way_is_asked_for_once_more(
 def test_a_kept_token_that_comes_again_after_its_end_is_a_failure() -> None:
     bench = Bench()
     plugin: Any = (keeper := Keeper(bench.clock))
-    bench.source._plugin = plugin
+    bench.source._asker = plugin
     keeper.next = 100.0
     bench.get()
     keeper.is_stuck = True
