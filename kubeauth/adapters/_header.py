@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._proxy import choose_proxy
+from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._clock import SYSTEM_CLOCK
 from kubeauth._credentials._credential import Credential
-from kubeauth._credentials._exec_source import ExecSource
 from kubeauth._credentials._sources import source_for
+from kubeauth._transport._fetch import Fetching
 from kubeauth._transport._logs import keep_secrets_out_of_logs
 from kubeauth.adapters._ca_file import ca_file
 from kubeauth.adapters._wire import address_of
@@ -31,8 +32,9 @@ class HeaderSource:
                 f"its key would have to be written to one. {self._instead}"
             )
         keep_secrets_out_of_logs()
-        self._source = source_for(config, SYSTEM_CLOCK, COUNTS)
-        if isinstance(self._source, ExecSource):
+        self._source = source_for(config, SYSTEM_CLOCK, COUNTS, Fetching())
+        self._is_plugin = config.exec is not None and isinstance(self._source, AskedSource)
+        if isinstance(self._source, AskedSource):
             self._source.join(self)
 
     @property
@@ -42,7 +44,7 @@ class HeaderSource:
     @property
     def signs(self) -> bool:
         """Whether there is a header at all: a certificate in files is shown by the client itself."""
-        return isinstance(self._source, ExecSource) or self._source.latest.authorization is not None
+        return isinstance(self._source, AskedSource) or self._source.latest.authorization is not None
 
     def get(self) -> str | None:
         """The header as it must be now. Runs the plugin if need be, and raises what becomes of that."""
@@ -53,7 +55,8 @@ class HeaderSource:
         return self._checked(self._source.fresh(SYSTEM_CLOCK.monotonic()) or await self._source.aget())
 
     def _checked(self, credential: Credential) -> str | None:
-        if isinstance(self._source, ExecSource) and credential.identity is not None:
+        # One beside an id-token is in files, which the Configuration has.
+        if self._is_plugin and credential.identity is not None:
             raise ConfigError(
                 "the plugin gave a client certificate, and a Configuration only takes files, once. "
                 f"{self._instead}"
