@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.soak.ledger import Ledger
 from tests.soak.plan import Plan
-from tests.soak.server import NAMESPACE
+from tests.soak.server import AGENT, NAMESPACE
 from tests.soak.sessions import Session
 from tests.soak.tally import Tally
 from tests.soak.verdict import Asked
@@ -44,7 +44,8 @@ class _Caller:
     async def _ask(self, method: str, url: str, wanted: Iterable[int], **options: Any) -> Any:
         """The answer, or None; what came of it is written down. Some have no patience."""
         begun = time.monotonic()
-        asking = self._session.request(method, url, timeout=self._crew.plan.request_timeout, **options)
+        timeout = self._crew.plan.request_timeout
+        asking = self._session.request(method, url, timeout=timeout, headers=_agent(), **options)
         try:
             if method == "GET" and self._random.random() < 0.06:
                 response = await self._session.patiently(self._random.uniform(0, 0.01), asking)
@@ -166,17 +167,20 @@ class Watcher(_Caller):
             "allowWatchBookmarks": "true",
             "timeoutSeconds": limit,
         }
-        self._active = time.monotonic()
+        begun = self._active = time.monotonic()
         tally = self._crew.tally
         try:
-            async with self._session.stream(CONFIG_MAPS, params=params, timeout=40.0) as (response, lines):
+            async with self._session.stream(CONFIG_MAPS, params=params, timeout=40.0, headers=_agent()) as (
+                response,
+                lines,
+            ):
                 if response.status_code == 200:
                     async for line in lines:
                         self._active = time.monotonic()
                         self._take(json.loads(line))
         except Exception as error:
-            # Since the last event it was well: what broke it came after.
-            tally.raised(error, self._asked("WATCH", self._active))
+            # Until about the last event it was well: that may have waited a while to be read.
+            tally.raised(error, self._asked("WATCH", max(begun, self._active - 2.0)))
         else:
             if response.status_code == 410:
                 self._version = ""
@@ -202,3 +206,7 @@ class Watcher(_Caller):
             self._events += 1
             if self._crew.plan.sabotage != "lose" or self._events % 20:
                 ledger.seen(self._place, content["metadata"]["name"], kind, int(self._version), now)
+
+
+def _agent() -> dict[str, str]:
+    return {"User-Agent": f"{AGENT}{time.time():.6f}"}

@@ -17,8 +17,6 @@ class Plan:
     """Of a credential."""
     grace: float = 2.0
     """The server takes it for so much longer: a request may be on its way when its credential ends."""
-    late: float = 1.5
-    """A request that arrives so long after the end of its credential was signed with one that was over."""
     plugin_timeout: float = 2.0
     request_timeout: float = 10.0
     failing: int = 10

@@ -52,19 +52,25 @@ def _requests(soak: Soak) -> list[Row]:
         Row("  given up by the caller", f"{tally.cancelled:,}", "cancelled in the middle, on purpose"),
         Row("unexpected besides", f"{others:,}", "errors logged, threads that died, warnings", others > 0),
         Row(
+            "sockets left to the collector",
+            f"{tally.unclosed:,}",
+            f"by httpx, when given up in a handshake; {tally.generators} generators of its on trio",
+            tally.unclosed > tally.cancelled,
+        ),
+        Row(
             "slowest", f"{tally.slowest_calm:.2f} s", f"{tally.slowest:.2f} s with restarts and quiet watches"
         ),
         Row(
             "server saw",
             f"{audit.requests:,}",
             f"its audit log: 401s {audit.refused}, unknown credentials {len(audit.unknown)}; the latest came "
-            f"{audit.latest:.2f} s after its credential's end",
+            f"{audit.latest:.1f} s after its credential's end",
             bool(audit.unknown),
         ),
         Row(
             "  signed with one that was over",
             f"{len(audit.stale):,}",
-            f"over {soak.plan.late:g} s late",
+            "begun after the end of the credential that it came with",
             bool(audit.stale),
         ),
         Row("API server killed", f"{soak.killer.kills:,}"),

@@ -231,7 +231,7 @@ def prepared(plan: Plan) -> Iterator[Soak]:
         stack.callback(proxy.close)
         killer = Killer(cluster, plan)
         tally = Tally(Facts(proxy, killer, plugins), plan.slow)
-        audit = Audit(cluster, plugins, killer, plan.late)
+        audit = Audit(cluster, plugins, killer)
         stack.enter_context(nothing_escapes(tally))
         soak = Soak(plan, cluster, plugins, proxy, killer, audit, Gauges(), Ledger(len(PLACES)), tally)
         stack.callback(soak.close)

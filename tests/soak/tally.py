@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from tests.soak import verdict
 from tests.soak.verdict import OURS, Asked, Facts
 
 _REMEMBERED = 30
+_GENERATOR = re.compile(r"ResourceWarning: Async generator '(httpx|httpcore)2?\.")
 
 
 class Tally:
@@ -32,6 +34,10 @@ class Tally:
         self.slowest = 0.0
         self.slowest_calm = 0.0
         """Of those that no restart fell into."""
+        self.generators = 0
+        """Of httpx, left in the middle by an error or by who gave up: trio warns of them, and httpx has many."""
+        self.unclosed = 0
+        """Sockets that were left to the garbage collector, as httpx does with one that is given up in its handshake."""
         self.warnings: Counter[str] = Counter()
         self._facts, self._slow = facts, slow
         self._lock = threading.Lock()
@@ -66,6 +72,15 @@ class Tally:
             self.ours_count += 1
             if len(self.ours) < _REMEMBERED:
                 self.ours.append(words)
+
+    def warned(self, words: str) -> None:
+        """By Python."""
+        if _GENERATOR.search(words):
+            self.generators += 1
+        elif "ResourceWarning: unclosed " in words:
+            self.unclosed += 1
+        else:
+            self.unexpected(words)
 
     def _failed(self, whose: str, kind: str, words: str) -> None:
         with self._lock:
@@ -121,7 +136,7 @@ def nothing_escapes(tally: Tally) -> Iterator[None]:
         tally.unexpected(f"not raised: {arguments.exc_value!r} in {arguments.object!r}"[:300])
 
     def warned(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        tally.unexpected(f"{category.__name__}: {message}"[:300])
+        tally.warned(f"{category.__name__}: {message}"[:300])
 
     logging.getLogger().addHandler(handler)
     threading.excepthook, sys.unraisablehook = in_thread, unraisable
