@@ -65,6 +65,12 @@ e2e: $(READY) ## Run the end-to-end tests: a real API server, real plugins, real
 	kubectl=$$($(BIN)/python -m tests.e2e.prepare --kubectl); \
 	PATH="$$(dirname "$$kubectl"):$$PATH" $(BIN)/python -m pytest -q -m oracle tests/differential
 
+SECONDS ?= 600
+.PHONY: soak
+soak: $(READY) ## Wear it out: a server that is killed, connections that are cut, a plugin that fails (SECONDS=600)
+	$(BIN)/python -m tests.e2e.prepare
+	$(BIN)/python -m tests.soak --seconds $(SECONDS) $(SOAK_ARGS)
+
 ORACLE := tests/differential/oracle/oracle
 .PHONY: oracle
 oracle: ## Build the client-go oracle that test-oracle compares with

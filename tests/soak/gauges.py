@@ -39,6 +39,7 @@ def growth(name: str, values: list[float], *, share: float, slack: float) -> Gro
     needs to get going (threads, arenas of the allocator, compiled patterns) comes in the first. Between the two lie
     six tenths of the run.
     """
+    values = values or [0.0]
     fifth = max(len(values) // 5, 1)
     early, late = (statistics.median(part) for part in (values[fifth : 2 * fifth] or values, values[-fifth:]))
     return Growth(name, early, late, early * (1 + share) + slack)
@@ -59,7 +60,8 @@ class Gauges:
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def latest(self) -> list[float]:
         return [values[-1] if values else 0.0 for values in self._values]

@@ -165,7 +165,9 @@ class Plugins:
 
     def _credential(self, user: str, expires: float) -> str:
         # Whole seconds, as certificates and tokens have them.
-        until = int(expires + (self._plan.grace if self._plan.sabotage != "stale" else -4.0)) + 1
+        until = (
+            int(expires + self._plan.grace) + 1 if self._plan.sabotage != "stale" else int(time.time()) - 60
+        )
         status: dict[str, str] = {}
         if user == "cert":
             end = datetime.datetime.fromtimestamp(until, datetime.UTC)
@@ -185,10 +187,5 @@ class Plugins:
                 del self._ends[next(iter(self._ends))]
         date = datetime.datetime.fromtimestamp(expires, datetime.UTC)
         status["expirationTimestamp"] = date.isoformat().replace("+00:00", "Z")
-        return json.dumps(
-            {
-                "apiVersion": "client.authentication.k8s.io/v1",
-                "kind": "ExecCredential",
-                "status": status,
-            }
-        )
+        head = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
+        return json.dumps({**head, "status": status})

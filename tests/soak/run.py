@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpcore
+import httpcore2
 import httpx
 import httpx2
+import trio
 
 import kubeauth
 import kubeauth.httpx2
@@ -30,6 +33,10 @@ from tests.soak.server import NAMESPACE, Audit, Killer
 from tests.soak.sessions import AsyncSession, BlockingSession, drive
 from tests.soak.tally import Tally, nothing_escapes
 from tests.soak.verdict import Run as PluginRun
+
+# Imported before there are threads: httpx and anyio import these when they are first used, and trio does not bear
+# being imported by two threads at once.
+_LOADED = httpcore, httpcore2, trio
 
 COLOURS = ("threads", "asyncio", "trio")
 LIBRARIES = {"httpx": (kubeauth, httpx), "httpx2": (kubeauth.httpx2, httpx2)}

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from tests.soak.report import faults, rows
 from tests.soak.run import Soak
-from tests.soak.verdict import OURS, THEIRS
+from tests.soak.verdict import THEIRS
 
 
 class Plain:
@@ -29,7 +29,7 @@ class Plain:
         theirs = sum(tally.failed[each] for each in THEIRS)
         memory, *rest = soak.gauges.latest()
         print(
-            f"{soak.elapsed:4.0f} s  {tally.requests:6} requests  {theirs:5} failed  {tally.failed[OURS]:3} OURS  "
+            f"{soak.elapsed:4.0f} s  {tally.requests:6} requests  {theirs:5} failed  {tally.ours_count:3} OURS  "
             f"{soak.killer.kills:3} kills  {soak.proxy.cuts:4} cuts  {sum(plugins.outcomes.values()):4} runs  "
             f"{memory:4.0f} MiB  {rest[0]:3.0f} fds  {rest[1]:2.0f} threads",
             flush=True,

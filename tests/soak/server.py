@@ -37,7 +37,8 @@ class Killer:
     def stop(self) -> None:
         """Returns when the server is up."""
         self._stop.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def was_down(self, begun: float, ended: float) -> bool:
         """Whether the server was dead, or not ready yet, between these moments of the monotonic clock."""
