@@ -56,7 +56,11 @@ class CuttingProxy:
 
     def cut_all(self) -> None:
         """Every connection there is."""
-        self._loop.call_soon_threadsafe(lambda: [self._cut(each) for each in list(self._connections)])
+        self._loop.call_soon_threadsafe(self._cut_all)
+
+    def _cut_all(self) -> None:
+        for connection in list(self._connections):
+            self._cut(connection)
 
     def _spare_all(self) -> None:
         for connection in self._connections:
