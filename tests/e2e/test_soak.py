@@ -68,7 +68,9 @@ def test_it_fails_if_it_is_made_to(sabotage: str) -> None:
 
 
 def test_ctrl_c_ends_it_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    directory = tmp_path / "temporary"
+    directory.mkdir()
+    environment = {**os.environ, "TMPDIR": str(directory)}
     command = [*SOAK, "--seconds", "600"]
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, process_group=0
@@ -83,7 +85,7 @@ def test_ctrl_c_ends_it_and_leaves_nothing_behind(tmp_path: Path) -> None:
             soak.kill()
     assert soak.returncode == 0, said
     assert "Interrupted after" in said
-    assert list(tmp_path.iterdir()) == []
+    assert list(directory.iterdir()) == []
     with pytest.raises(ProcessLookupError):
         os.killpg(soak.pid, 0)
 
