@@ -27,11 +27,11 @@ class Plain:
         self._next += max(soak.plan.seconds / 40, 5.0)
         tally, plugins = soak.tally, soak.plugins
         theirs = sum(tally.failed[each] for each in THEIRS)
-        memory, *rest = soak.gauges.latest()
+        memory, heap, _, descriptors, threads, *_ = soak.gauges.latest()
         print(
             f"{soak.elapsed:4.0f} s  {tally.requests:6} requests  {theirs:5} failed  {tally.ours_count:3} OURS  "
             f"{soak.killer.kills:3} kills  {soak.proxy.cuts:4} cuts  {sum(plugins.outcomes.values()):4} runs  "
-            f"{memory:4.0f} MiB  {rest[0]:3.0f} fds  {rest[1]:2.0f} threads",
+            f"{memory:4.0f} MiB ({heap:.0f} in use)  {descriptors:3.0f} fds  {threads:2.0f} threads",
             flush=True,
         )
 
