@@ -37,9 +37,8 @@ class CuttingProxy:
         self.ports: list[int] = []
         self._upstream, self._places, self._cut_every = upstream, places, cut_every
         self._random = random.Random(seed)  # noqa: S311
-        # By client, when: cut by us, or turned away because there is no server.
+        # By client, when we cut it.
         self._cut_at = [deque[float](maxlen=400) for _ in range(places)]
-        self._turned_away_at = [deque[float](maxlen=400) for _ in range(places)]
         self._connections: set[_Connection] = set()
         self._cutting = False
         self._ready = threading.Event()
@@ -70,9 +69,6 @@ class CuttingProxy:
         """Whether a connection of that client was cut between these moments of the monotonic clock."""
         return any(begun <= at <= ended for at in list(self._cut_at[place]))
 
-    def was_turned_away(self, place: int, begun: float, ended: float) -> bool:
-        return any(begun <= at <= ended for at in list(self._turned_away_at[place]))
-
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
@@ -101,8 +97,7 @@ class CuttingProxy:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 answers, asks = await asyncio.open_connection("127.0.0.1", self._upstream)
-            except OSError:
-                self._turned_away_at[place].append(time.monotonic())
+            except OSError:  # the server is down, and the client notices
                 _reset(writer)
                 return
             connection = _Connection(place, writer, asks)

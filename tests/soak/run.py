@@ -71,9 +71,6 @@ class Facts:
     def was_cut(self, place: int, begun: float, ended: float) -> bool:
         return self.proxy.was_cut(place, begun, ended)
 
-    def was_turned_away(self, place: int, begun: float, ended: float) -> bool:
-        return self.proxy.was_turned_away(place, begun, ended)
-
     def was_down(self, begun: float, ended: float) -> bool:
         return self.killer.was_down(begun, ended)
 

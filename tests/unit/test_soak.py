@@ -35,9 +35,6 @@ class Facts:
     def was_cut(self, place: int, begun: float, ended: float) -> bool:
         return self.cut is not None and self.cut[0] == place and begun <= self.cut[1] <= ended
 
-    def was_turned_away(self, place: int, begun: float, ended: float) -> bool:
-        return False
-
     def was_down(self, begun: float, ended: float) -> bool:
         return self.down is not None and begun <= self.down[1] and self.down[0] <= ended
 
