@@ -57,7 +57,8 @@ class Held:
 
         Some plugins keep a token, and give it until its last moment: it may end on the way.
         """
-        return expires is not None and since <= expires and credential == self.credential
+        # With another end it is not what is held: else one that is over with each run would be asked for ever.
+        return expires == self.expires and since <= self.expires and credential == self.credential
 
 
 NOTHING_HELD = Held(NOTHING, None, -math.inf, -math.inf, -math.inf, -math.inf)

@@ -148,6 +148,30 @@ def test_a_kept_token_that_comes_again_after_its_end_is_a_failure() -> None:
     assert keeper.runs == 2
 
 
+class Slow(ScriptedPlugin):
+    """Gives one token for ever, said to be good for less time than a run takes: each has another end."""
+
+    def ask(self, is_wanted: object) -> PluginCredential:
+        if self.runs == 9:
+            raise errors.PluginFailed("run again and again", command="slow", exit_code=1)
+        given = super().ask(is_wanted)
+        self._clock.advance(0.5)
+        return PluginCredential(Secret("same"), None, None, given.expires)
+
+
+def test_the_same_token_that_is_always_over_on_arrival_is_not_asked_for_again_and_again() -> None:
+    bench = Bench()
+    plugin: Any = (slow := Slow(bench.clock))
+    bench.source._asker = plugin
+    slow.next = 0.2
+    for runs in 1, 2, 3:
+        assert bench.get() == "Bearer same"  # once, all the same (X45)
+        with pytest.raises(errors.PluginOutputError, match="already over"):
+            bench.get()
+        assert slow.runs == runs
+        bench.clock.advance(60)
+
+
 def test_a_first_run_that_failed_is_still_the_first() -> None:
     bench = Bench()
     bench.plugin.next = "broken"
