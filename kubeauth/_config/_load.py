@@ -256,7 +256,11 @@ class Loader:
 
     def _oidc(self, selected: Selection) -> OidcConfig | list[Problem] | None:
         options, cwd = self.oidc_options or OidcOptions(), working_directory()
-        return oidc_of(selected.user_name, selected.user, options=options, cwd=cwd, unreadable=unreadable)
+        found = oidc_of(selected.user_name, selected.user, options=options, cwd=cwd, unreadable=unreadable)
+        if isinstance(found, OidcConfig) and found.path and not os.path.isfile(found.path):
+            # A pipe, as of `<(process substitution)`: it is read once, and its name is another's next.
+            return replace(found, path=None, user=None)
+        return found
 
     def _built(
         self,

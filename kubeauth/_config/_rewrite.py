@@ -215,8 +215,12 @@ _IN_PLACE = (errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES)
 
 
 def _replace(path: str, data: bytes) -> None:
-    """At once: a reader sees the old or the new, never a half. Owner and mode stay."""
+    """At once: a reader sees the old or the new, never a half. Owner, mode and other names of it stay."""
     before = os.stat(path)
+    if before.st_nlink > 1:
+        # It has other names, which would keep a token that is spent.
+        _overwrite(path, data)
+        return
     descriptor, new = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path))
     try:
         with open(descriptor, "wb") as file:

@@ -156,6 +156,38 @@ def test_a_user_that_was_removed_goes_on_in_memory_o7(issuer: Issuer, kubeconfig
     assert kubeconfig.path.read_text() == "users: []\n"
 
 
+def test_other_names_of_the_file_have_the_new_tokens_too_o7(
+    issuer: Issuer, kubeconfig: Kubeconfig, tmp_path: Path
+) -> None:
+    other = Kubeconfig(tmp_path / "other", kubeconfig.user)
+    os.link(kubeconfig.path, other.path)
+    with Client(load_config(kubeconfig.path)) as client:
+        assert client.get("/version").status_code == 200
+    assert other.entry() == kubeconfig.entry()
+    with Client(load_config(other.path), clock=FakeClock(time.time() + 7200)) as client:
+        client.get("/version")
+    assert (issuer.refreshes, issuer.refused) == (2, [])
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="pipes have no names here")
+def test_from_a_pipe_it_stays_in_memory_and_is_nobody_elses_o7_o8(
+    issuer: Issuer, server: APIServer, kubeconfig: Kubeconfig
+) -> None:
+    seen: list[str | None] = []
+    for person in ("alice", "bob"):
+        kubeconfig.change(refresh_token=issuer.new_refresh_token(person))
+        reader, writer = os.pipe()
+        try:
+            os.write(writer, kubeconfig.path.read_bytes())
+            os.close(writer)
+            with Client(load_config(f"/dev/fd/{reader}")) as client:
+                assert client.get("/version").status_code == 200
+        finally:
+            os.close(reader)
+        seen.append(authenticate(server.requests[-1]))
+    assert seen == ["alice", "bob"]
+
+
 def test_a_kubeconfig_that_was_damaged_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
     config = load_config(kubeconfig.path)
     kubeconfig.path.write_text("users: [s3ntinel")
