@@ -63,6 +63,11 @@ class AskedSource:
         call_after_fork(self)
 
     @property
+    def asker(self) -> Asker:
+        """Whoever is asked."""
+        return self._asker
+
+    @property
     def latest(self) -> Credential:
         """What the last run gave, over or not; nothing before the first."""
         return self._held.credential
@@ -277,7 +282,8 @@ class AskedSource:
             self._land_failure(flight, error)
         except Exception as error:
             # A fault of ours. Where it happened may be told, but not its words: they may quote what was said.
-            logger.error("unexpected %s in:\n%s", type(error).__name__, _places(error))  # noqa: TRY400 -- its words
+            places = "".join(traceback.format_tb(error.__traceback__))
+            logger.error("unexpected %s in:\n%s", type(error).__name__, places)  # noqa: TRY400 -- its words
             what = f"{ASKED}asking {self._asker.name} failed unexpectedly ({type(error).__name__}). "
             what += "This is a fault of kubeauth: please report it, with what it has logged."
             self._land_failure(flight, self._asker.error(what))
@@ -389,8 +395,3 @@ def _over_on_arrival(asker: Asker) -> KubeAuthError:
         f"{asker.kind} returned a credential that is already over",
         "Check the clock of this machine, and how long what it gives is good for.",
     )
-
-
-def _places(error: Exception) -> str:
-    """Files and lines. No values, and no words."""
-    return "".join(traceback.format_tb(error.__traceback__))

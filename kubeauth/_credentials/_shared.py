@@ -58,13 +58,19 @@ class SharedSources:
         self._kept: OrderedDict[tuple[bytes, int], AskedSource] = OrderedDict()
         call_after_fork(self)
 
-    def source(self, digest: bytes, clock: Clock, make: Callable[[], AskedSource]) -> AskedSource:
-        """The one for what was digested, made if there is none."""
+    def source(
+        self,
+        digest: bytes,
+        clock: Clock,
+        make: Callable[[], AskedSource],
+        serves: Callable[[AskedSource], bool] = lambda _: True,
+    ) -> AskedSource:
+        """The one for what was digested, made if there is none that `serves`."""
         # A source keeps its clock, so nobody else's can have that number while it is known.
         key = digest, id(clock)
         with self._lock:
             found = self._known.get(key)
-            if found is None:
+            if found is None or not serves(found):
                 found = self._known[key] = make()
             self._keep_locked(key, found)
         return found
@@ -113,7 +119,8 @@ def oidc_source(
 ) -> AskedSource:
     """The one for this entry of a kubeconfig; or for these tokens, if they came from no file (O8).
 
-    Whoever loads the file later finds other tokens in it, and means the same. TLSError for a CA that is none.
+    Whoever loads the file later finds other tokens in it, and means the same; unless they are not ours:
+    somebody has logged in since, who may be another person. TLSError for a CA that is none.
     """
     fetch = fetching.fetch_for(oidc)
     identity = identity_reader(config, clock)
@@ -122,11 +129,14 @@ def oidc_source(
         asker = OidcProvider(oidc, fetch, now=clock.time, identity=identity)
         return AskedSource(asker, clock, observer, refresh_ahead=oidc.options.refresh_ahead)
 
+    def serves(source: AskedSource) -> bool:
+        return isinstance(source.asker, OidcProvider) and source.asker.knows(oidc)
+
     entry = replace(oidc, id_token=None, refresh_token=None) if oidc.path else oidc
     pair = [config.client_cert_data, config.client_key_data, config.client_cert_file, config.client_key_file]
     digest = _digest([entry, pair, fetching.trust_env])
     assert digest is not None  # noqa: S101 -- there is nothing in it but text
-    return SHARED.source(digest, clock, make)
+    return SHARED.source(digest, clock, make, serves)
 
 
 def _digest(parts: list[Any]) -> bytes | None:

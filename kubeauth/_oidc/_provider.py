@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ from kubeauth.errors import OidcError, OidcWriteError
 NONE = Secret("")
 _LOG_IN = "Log in again, as you did to get it."
 _AGAIN = "Make the request again."
+_REMEMBERED = 64
 
 
 class Pair(Protocol):
@@ -87,6 +89,8 @@ class OidcProvider:
         self._tokens = _Tokens(config.id_token or NONE, config.refresh_token or NONE)
         # What the file was seen to hold. What differs from it is newer, and not written yet.
         self._seen = self._tokens
+        # All that it was seen to hold, but for what was there long ago.
+        self._known = deque([self._seen], maxlen=_REMEMBERED)
         self._given = NONE
         self._in_header: dict[str, bool] = {}
         self._entry: Entry | None = None
@@ -104,6 +108,10 @@ class OidcProvider:
     def is_only_copy(self) -> bool:
         """Whether the refresh-token here is one that stands nowhere else."""
         return self._tokens.refresh_token != self._seen.refresh_token
+
+    def knows(self, config: OidcConfig) -> bool:
+        """Whether the tokens there are the ones here, or came before them: else somebody has logged in since."""
+        return _Tokens(config.id_token or NONE, config.refresh_token or NONE) in list(self._known)
 
     def ask(self, is_wanted: Callable[[], bool] = lambda: True) -> PluginCredential:
         """An id-token other than the one before. OidcError if there is none to be had."""
@@ -187,6 +195,7 @@ class OidcProvider:
             tokens = _Tokens(_secret(found, ID_TOKEN), _secret(found, REFRESH_TOKEN))
             if tokens != self._seen:
                 self._seen = self._tokens = tokens
+                self._known.append(tokens)
         return None
 
     def _renewed(self, is_wanted: Callable[[], bool]) -> _Answer:
@@ -224,6 +233,7 @@ class OidcProvider:
             return None
         tokens = {ID_TOKEN: self._tokens.id_token, REFRESH_TOKEN: self._tokens.refresh_token}
         changes = {name: token for name, token in tokens.items() if token}
+        self._known.append(self._tokens)
         trouble = self._entry.write(changes, self._config.options.timeout)
         if trouble is None:
             self._seen = self._tokens

@@ -156,6 +156,18 @@ def test_a_user_that_was_removed_goes_on_in_memory_o7(issuer: Issuer, kubeconfig
     assert kubeconfig.path.read_text() == "users: []\n"
 
 
+def test_whoever_has_logged_in_since_is_who_a_config_loaded_anew_is_for_o8(
+    issuer: Issuer, server: APIServer, kubeconfig: Kubeconfig
+) -> None:
+    seen: list[str | None] = []
+    for person in ("alice", "bob"):
+        kubeconfig.change(id_token=issuer.id_token(person), refresh_token=issuer.new_refresh_token(person))
+        with Client(load_config(kubeconfig.path)) as client:
+            client.get("/version")
+        seen.append(authenticate(server.requests[-1]))
+    assert seen == ["alice", "bob"]
+
+
 def test_other_names_of_the_file_have_the_new_tokens_too_o7(
     issuer: Issuer, kubeconfig: Kubeconfig, tmp_path: Path
 ) -> None:
