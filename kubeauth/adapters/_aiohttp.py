@@ -109,11 +109,17 @@ class Inner:
         if "websocket" in request.extensions:
             return await self._connect(request, options)
         options["allow_redirects"] = False  # each is a request of its own
-        raw = await self._open().request(request.method, request.address, **options)
+        try:
+            raw: Any = await self._open().request(request.method, request.address, **options)
+        except aiohttp.ClientResponseError as error:
+            _hide(error)
+            raise
+        # An error that is made of it later would show it too, as of raise_for_status(). Not by the public
+        # name, which remembers what it said first.
+        raw._request_info = _hidden(raw._request_info)
         return Response(request.url, raw.status, _Body(raw), raw)
 
     async def _connect(self, request: Request, options: dict[str, Any]) -> Response:
-        refused: aiohttp.WSServerHandshakeError
         session = self._open()
         if self._for_websockets is None:
             trace = aiohttp.TraceConfig()
@@ -124,18 +130,15 @@ class Inner:
         try:
             websocket = await self._for_websockets.ws_connect(request.address, **options)
         except aiohttp.WSServerHandshakeError as error:
-            refused = error
+            _hide(error)
+            # Without where it was raised: what was sent is there.
+            clean = error.with_traceback(None)
+        except aiohttp.ClientResponseError as error:
+            _hide(error)
+            raise
         else:
             return Response(request.url, 101, _NoBody(), websocket)
-        # Without what was sent: it shows the headers, token and all, when it is printed.
-        clean = aiohttp.WSServerHandshakeError(
-            RequestInfo(refused.request_info.url, "GET", NO_HEADERS, refused.request_info.real_url),
-            (),
-            message=refused.message,
-            status=refused.status,
-            headers=refused.headers,
-        )
-        return Response(request.url, refused.status, _NoBody(), clean)
+        return Response(request.url, clean.status, _NoBody(), clean)
 
     async def aclose(self) -> None:
         """All of them, whoever uses them: there is a lease for each that must not be cut."""
@@ -305,6 +308,16 @@ class _Connecting:
 async def _refuse_redirect(_session: object, _context: object, _parameters: object) -> None:
     # aiohttp would follow it with our certificate in hand, wherever it leads.
     raise aiohttp.ClientConnectionError("the server redirects a websocket, which kubeauth does not follow")
+
+
+def _hide(error: aiohttp.ClientResponseError) -> None:
+    """What was sent: it is shown when the error is printed, with the token or the password of a proxy."""
+    error.request_info = _hidden(error.request_info)
+    error.args = (error.request_info, *error.args[1:])
+
+
+def _hidden(info: RequestInfo) -> RequestInfo:
+    return RequestInfo(info.url.with_user(None), info.method, NO_HEADERS, info.real_url.with_user(None))
 
 
 def _raw(headers: Any) -> Iterable[tuple[bytes, bytes]]:

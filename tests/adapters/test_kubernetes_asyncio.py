@@ -91,6 +91,27 @@ def test_a_cancelled_caller_cancels_nobody_else(
     assert plugin.runs == 1
 
 
+def test_errors_of_aiohttp_show_nothing_that_was_sent(generated: Generated, server: APIServer) -> None:
+    """Neither the token, when somebody makes an error of an answer, nor the password of a proxy that refuses."""
+
+    async def main(config: ClientConfig) -> None:
+        async with generated.module.api_client(config) as api:
+            answer = await api.rest_client.pool_manager.request("GET", f"{config.server}/version")
+            answer.raise_for_status()
+
+    with APIServer(tls=False) as refuses:
+        proxy_url = refuses.url.replace("//", "//me:s3cret@")
+        for config, kind in (
+            (server.config(token="s3cret"), aiohttp.ClientResponseError),
+            (server.config(token="s3cret", proxy_url=proxy_url), aiohttp.ClientHttpProxyError),
+        ):
+            with pytest.raises(kind) as caught:
+                asyncio.run(main(config))
+            shown = f"{caught.value!r} {caught.value} {caught.value.args} {vars(caught.value)}"
+            assert "s3cret" not in shown
+            assert "bWU6czNjcmV0" not in shown  # me:s3cret, as a header has it
+
+
 def test_the_hook_of_a_configuration_does_not_hold_up_the_loop(
     generated: Generated, server: APIServer, tmp_path: Path
 ) -> None:
