@@ -8,9 +8,13 @@ cluster's is used.
 from __future__ import annotations
 
 import os
+import socket
+import threading
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urljoin
 
 from kubeauth._config._client_config import ClientConfig
@@ -65,14 +69,17 @@ def _once(
     """The reply; or where it is, after a redirect. The errors of httpx hold the request: none gets out."""
     import httpx
 
+    deadline = _Deadline(ends)
     try:
         with (
+            deadline,
             httpx.Client(transport=_transport(call.url, issuer, trust_env), timeout=timeout) as client,
             client.stream(
                 "GET" if call.body is None else "POST",
                 call.url,
                 headers=_headers(call),
                 content=call.body.reveal() if call.body else None,
+                extensions={"trace": deadline.notice},
             ) as response,
         ):
             if call.body is None and response.has_redirect_location:
@@ -82,13 +89,53 @@ def _once(
                 body += part
                 if len(body) > MAX_REPLY:
                     return NoReply(f"it said more than {MAX_REPLY // 2**20} MiB")
-                if time.monotonic() > ends:
-                    return _too_slow(timeout)
+            # What has come to its end is kept, however late: the token that it was asked with is spent.
+            says_its_end = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
+            if deadline.has_passed and not says_its_end:
+                return _too_slow(timeout)
             return Reply(response.status_code, response.headers.get("Content-Type", ""), body)
     except httpx.TimeoutException:
         return _too_slow(timeout)
     except (httpx.HTTPError, httpx.InvalidURL, KubeAuthError, OSError) as error:
+        if deadline.has_passed:
+            return _too_slow(timeout)
         return NoReply(str(error).rstrip(".") or type(error).__name__)
+
+
+class _Deadline:
+    """Cuts the connection when the time is up.
+
+    A timeout of httpx begins anew with each byte that arrives, and with each redirect.
+    """
+
+    def __init__(self, ends: float) -> None:
+        self.has_passed = False
+        self._connection: socket.socket | None = None
+        self._timer = threading.Timer(max(ends - time.monotonic(), 0), self._cut)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        with suppress(RuntimeError):  # too many threads: then it is httpx's timeout alone
+            self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def notice(self, _event: str, info: Mapping[str, Any]) -> None:
+        """Called by httpcore for all that it does: what it connects is a stream with a socket."""
+        found = getattr(info.get("return_value"), "get_extra_info", None)
+        if found is not None:
+            self._connection = found("socket")
+            if self.has_passed:
+                self._cut()
+
+    def _cut(self) -> None:
+        self.has_passed = True
+        if self._connection is not None:
+            with suppress(OSError):
+                # Not closed: the descriptor would be somebody else's while it is read from.
+                self._connection.shutdown(socket.SHUT_RDWR)
 
 
 def _transport(url: str, issuer: ClientConfig, trust_env: bool) -> httpx.HTTPTransport:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import logging
 import pickle
+import socket
 import threading
 import time
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +243,32 @@ class TestWhatIsWrong:
         with Client(load_config(kubeconfig.path)) as client:
             with pytest.raises(errors.OidcError, match=r"cannot be reached.*Check idp-issuer-url"):
                 client.get("/version")
+
+    @pytest.mark.parametrize("said", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n"])
+    def test_an_issuer_that_never_comes_to_an_end_o5(self, said: bytes) -> None:
+        """Each byte comes in time: of httpx's own timeouts none ever strikes."""
+        listener = socket.create_server(("127.0.0.1", 0))
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.sendall(said)
+                while True:
+                    connection.sendall(b"a")
+                    time.sleep(0.01)
+
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        oidc = OidcConfig(
+            issuer_url=f"http://127.0.0.1:{listener.getsockname()[1]}",
+            client_id="kubernetes",
+            refresh_token=Secret("r"),
+            options=OidcOptions(timeout=0.3),
+        )
+        with listener, Client(kubeauth.ClientConfig(server="https://127.0.0.1:1", oidc=oidc)) as client:
+            with pytest.raises(errors.OidcError, match=r"within 0.3 seconds \(OidcOptions.timeout\)"):
+                client.get("/version")
+            dripping.join()
 
     def test_nothing_to_ask_with_o4(self, issuer: Issuer, kubeconfig: Kubeconfig) -> None:
         kubeconfig.change(refresh_token="", id_token=issuer.id_token(seconds=9))
