@@ -6,6 +6,7 @@ from typing import TypedDict, Unpack
 
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._load import load_config
+from kubeauth._config._oidc import OidcOptions
 from kubeauth._exec._policy import PluginPolicy
 from kubeauth._exec._values import ExecOptions
 from kubeauth._transport._given import config_of
@@ -20,6 +21,7 @@ class LoadOptions(TypedDict, total=False):
     namespace: str | None
     plugin_policy: PluginPolicy | None
     exec_options: ExecOptions | None
+    oidc_options: OidcOptions | None
 
 
 def given_config(config: ClientConfig | None, **options: Unpack[LoadOptions]) -> ClientConfig:
