@@ -57,7 +57,7 @@ class Held:
 
         Some plugins keep a token, and give it until its last moment: it may end on the way.
         """
-        # With another end it is not what is held: else one that is over with each run would be asked for ever.
+        # With another end it is not what is held: one that is over with each run would be asked for ever.
         return expires == self.expires and since <= self.expires and credential == self.credential
 
 

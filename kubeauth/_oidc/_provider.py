@@ -110,7 +110,7 @@ class OidcProvider:
         return self._tokens.refresh_token != self._seen.refresh_token
 
     def knows(self, config: OidcConfig) -> bool:
-        """Whether the tokens there are the ones here, or came before them: else somebody has logged in since."""
+        """Whether the tokens there are those here, or came before: else somebody has logged in since."""
         return _Tokens(config.id_token or NONE, config.refresh_token or NONE) in list(self._known)
 
     def ask(self, is_wanted: Callable[[], bool] = lambda: True) -> PluginCredential:
