@@ -221,7 +221,9 @@ def _replace(path: str, data: bytes) -> None:
         # It has other names, which would keep a token that is spent.
         _overwrite(path, data)
         return
-    descriptor, new = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path))
+    directory, prefix = os.path.dirname(path), f".{os.path.basename(path)}.kubeauth-"
+    _clear_away(directory, prefix)
+    descriptor, new = tempfile.mkstemp(prefix=prefix, dir=directory)
     try:
         with open(descriptor, "wb") as file:
             file.write(data)
@@ -238,6 +240,14 @@ def _replace(path: str, data: bytes) -> None:
         if not isinstance(error, OSError) or error.errno not in _IN_PLACE:
             raise
         _overwrite(path, data)
+
+
+def _clear_away(directory: str, prefix: str) -> None:
+    """What somebody who was killed has left there: whoever writes has the lock, and that is us."""
+    with suppress(OSError):
+        for name in os.listdir(directory):
+            if name.startswith(prefix):
+                os.unlink(os.path.join(directory, name))
 
 
 def _overwrite(path: str, data: bytes) -> None:

@@ -1,7 +1,8 @@
 """Sources that are shared: clients configured alike ask a plugin or issuer once, not once each (C1-C4, O8).
 
 A source is kept until its credential is over, or 64 others were used since, and after that for as long as
-somebody uses it. So a client for each task does not mean a run for each task, and nothing is kept for ever.
+somebody uses it. So a client for each task does not mean a run for each task, and nothing is kept for ever
+but a refresh-token that stands nowhere else.
 """
 
 from __future__ import annotations
@@ -81,8 +82,9 @@ class SharedSources:
                 del self._kept[other]
         self._kept[key] = source
         self._kept.move_to_end(key)
-        while len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
+        # With one that knows what stands nowhere else, that would be lost.
+        for other in [key for key, kept in self._kept.items() if not kept.asker.is_only_copy][:-_KEPT]:
+            del self._kept[other]
 
     def after_fork(self) -> None:
         """In a child the lock may be held by a thread that is not there."""

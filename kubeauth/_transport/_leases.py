@@ -48,8 +48,9 @@ class Pool(Generic[Inner]):
         self._leases: set[Lease] = set()
         self._retired = False
         self._closing = False
-        # Guards _closing: that a pool is closed once, and never lent after.
-        self._lock = threading.Lock()
+        # Guards _closing: that a pool is closed once, and never lent after. The garbage collector may interrupt
+        # whoever holds it, and find a response that gives its lease back.
+        self._lock = threading.RLock()
 
     @property
     def is_open(self) -> bool:
@@ -104,7 +105,7 @@ class Pool(Generic[Inner]):
     def forget(self) -> None:
         """In a forked child: the connections are the parent's. Serves nobody, and is not closed."""
         # First of all a new lock: this one may be held by a thread that is not there.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         if self.close() is not None:
             del self.inner
 

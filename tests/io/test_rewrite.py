@@ -69,6 +69,13 @@ def test_everything_else_stays_as_it_is_o7(path: Path) -> None:
     assert entry(path).read() == {**OURS, "id-token": "new", "refresh-token": "on"}
 
 
+def test_what_somebody_who_was_killed_has_left_is_cleared_away_o7(path: Path) -> None:
+    (path.parent / ".config.kubeauth-abc").write_text("half of it")
+    (path.parent / ".config.mine").write_text("not ours")
+    assert entry(path).write(NEW, 1.0) is None
+    assert sorted(os.listdir(path.parent)) == [".config.mine", "config"]
+
+
 def test_json_stays_json_o7(path: Path) -> None:
     path.write_text(json.dumps(DOCUMENT))
     assert entry(path).write(NEW, 1.0) is None

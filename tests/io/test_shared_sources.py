@@ -143,6 +143,17 @@ class TestHowLongItIsKept:
         gc.collect()
         assert first() is None
 
+    def test_but_not_if_it_knows_what_stands_nowhere_else(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A refresh-token that was replaced, and could not be written anywhere."""
+        sources = Sources()
+        first = weakref.ref(kept := sources.of(PLAIN))
+        monkeypatch.setattr(type(kept.asker), "is_only_copy", property(lambda it: it is first().asker))  # type: ignore[union-attr]
+        del kept
+        for number in range(100):
+            sources.of(replace(PLAIN, args=(str(number),)))
+        gc.collect()
+        assert first() is not None
+
     def test_what_is_asked_for_again_is_as_good_as_new(self) -> None:
         sources = Sources()
         first = weakref.ref(sources.of(PLAIN))

@@ -57,6 +57,14 @@ def test_a_lease_counts_once_however_often_it_is_given_back() -> None:
     assert it.give_back(two) is None
 
 
+def test_the_garbage_collector_may_give_back_a_lease_while_the_pool_is_looked_at() -> None:
+    lease, it = Lease(), pool()
+    it.lend(lease)
+    it.retire(0.0)
+    with it._lock:  # whoever has it is interrupted here
+        assert it.give_back(lease) is it.inner
+
+
 def test_a_pool_that_is_not_retired_is_not_closed() -> None:
     one, it = Lease(), pool()
     it.lend(one)
