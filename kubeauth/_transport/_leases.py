@@ -48,8 +48,8 @@ class Pool(Generic[Inner]):
         self._leases: set[Lease] = set()
         self._retired = False
         self._closing = False
-        # Guards _closing: that a pool is closed once, and never lent after. The garbage collector may interrupt
-        # whoever holds it, and find a response that gives its lease back.
+        # Guards _closing: that a pool is closed once, and never lent after. The garbage collector may
+        # interrupt whoever holds it, and find a response that gives its lease back.
         self._lock = threading.RLock()
 
     @property
