@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
+import httpx2
 import httpx2_k8s
 
 import kubeauth
@@ -22,6 +23,9 @@ def main() -> int:
                 print(namespace.metadata.name)
     except (kubeauth.errors.KubeAuthError, httpx2_k8s.APIError) as error:
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    except httpx2.HTTPError as error:
+        print(f"error: {str(error) or type(error).__name__}", file=sys.stderr)
         return 1
     return 0
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
+import httpx
 import kr8s
 
 import kubeauth
@@ -23,6 +24,9 @@ def main() -> int:
         kube.close()
     except (kubeauth.errors.KubeAuthError, kr8s.ServerError) as error:
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    except httpx.HTTPError as error:
+        print(f"error: {str(error) or type(error).__name__}", file=sys.stderr)
         return 1
     return 0
 

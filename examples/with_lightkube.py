@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
+import httpx2
 import lightkube
 from lightkube.resources.core_v1 import Namespace
 
@@ -23,6 +24,9 @@ def main() -> int:
                 print(namespace.metadata.name if namespace.metadata else "")
     except (kubeauth.errors.KubeAuthError, lightkube.ApiError) as error:
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    except httpx2.HTTPError as error:
+        print(f"error: {str(error) or type(error).__name__}", file=sys.stderr)
         return 1
     return 0
 

@@ -113,12 +113,14 @@ def test_the_clients_of_others_are_refused(name: str, server: APIServer, kubecon
     assert "Unauthorized" in shown.stderr
 
 
-def test_namespaces_of_a_server_that_is_gone(server: APIServer, kubeconfig: str) -> None:
+@pytest.mark.parametrize("name", ["namespaces.py", "with_httpx2_k8s.py", "with_kr8s.py", "with_lightkube.py"])
+def test_namespaces_of_a_server_that_is_gone(name: str, server: APIServer, kubeconfig: str) -> None:
     server.close()
-    shown = run("namespaces.py", KUBECONFIG=kubeconfig)
-    assert shown.returncode == 1
-    assert "error: [Errno" in shown.stderr
-    assert "Traceback" not in shown.stderr
+    shown = run(name, KUBECONFIG=kubeconfig)
+    assert (shown.returncode, shown.stdout) == (1, "")
+    (said,) = shown.stderr.splitlines()
+    assert said.startswith("error: ")
+    assert "onnection" in said
 
 
 def test_watch(server: APIServer, kubeconfig: str) -> None:
@@ -199,3 +201,12 @@ def test_scraped() -> None:
     assert first.startswith("Metrics at http://127.0.0.1:")
     what, _, runs = last.partition(": ")
     assert (what, int(runs) > 0) == ("Runs of the plugin", True)
+
+
+@pytest.mark.parametrize("number", ["taken", "99999"])
+def test_scraped_where_there_is_no_such_port(number: str, server: APIServer) -> None:
+    port = server.url.rpartition(":")[2] if number == "taken" else number
+    shown = run("observability/scraped.py", "--port", port, "--seconds", "1")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert f"error: --port {port}: " in shown.stderr
+    assert "Traceback" not in shown.stderr

@@ -73,7 +73,10 @@ def main() -> None:
     options = parser.parse_args()
 
     kubeauth.metrics.register()
-    shown, thread = prometheus_client.start_http_server(options.port, addr="127.0.0.1")
+    try:
+        shown, thread = prometheus_client.start_http_server(options.port, addr="127.0.0.1")
+    except (OSError, OverflowError) as error:
+        parser.error(f"--port {options.port}: {error}")
     print(f"Metrics at http://127.0.0.1:{shown.server_port}/metrics", flush=True)
     with tempfile.TemporaryDirectory() as directory:
         cluster = Cluster(directory)
