@@ -1,10 +1,11 @@
 """Gets everything the end-to-end tests need: `python -m tests.e2e.prepare`.
 
-With --kubectl, says where that is. Exits with 3 when something cannot be had on this machine, and says what; with 1 when something of ours is broken.
+Exits with 3 when something cannot be had on this machine, and says what; with 1 when something of ours is broken.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import time
@@ -24,30 +25,49 @@ NEEDED: dict[str, Callable[[], Path]] = {
 
 
 def main() -> int:
-    if sys.argv[1:] == ["--kubectl"]:
+    parser = argparse.ArgumentParser(prog="python -m tests.e2e.prepare", description=__doc__)
+    parser.add_argument("--kubectl", action="store_true", help="say where kubectl is, and nothing else")
+    try:
+        return _kubectl() if parser.parse_args().kubectl else _everything()
+    except subprocess.CalledProcessError as error:
+        print(f"BROKEN\n{error.stderr}", file=sys.stderr)
+        return 1
+
+
+def _kubectl() -> int:
+    try:
         print(tools.kubectl())
-        return 0
-    missing = 0
-    for name, get in NEEDED.items():
+    except tools.Missing as error:
+        print(error, file=sys.stderr)
+        return CANNOT_BE_HAD
+    return 0
+
+
+def _everything() -> int:
+    missing = gotten(NEEDED)
+    if missing:
+        what = f"{len(missing)} of {len(NEEDED)} cannot be had here: the end-to-end tests cannot run"
+        print(f"{what}. Plugins of others were not looked for.", file=sys.stderr)
+        return CANNOT_BE_HAD
+    # Tests of those that cannot be had skip themselves.
+    gotten(third_party.PROGRAMS)
+    return 0
+
+
+def gotten(programs: dict[str, Callable[[], Path]]) -> list[str]:
+    """Gets each of them, saying so, and returns what cannot be had."""
+    missing = []
+    for name, get in programs.items():
         print(f"{name} ... ", end="", flush=True)
         started = time.monotonic()
         try:
             path = get()
         except tools.Missing as error:
-            print(f"MISSING\n  {error}")
-            missing += 1
-        except subprocess.CalledProcessError as error:
-            print(f"BROKEN\n{error.stderr}")
-            return 1
+            print(f"MISSING\n  {error}", flush=True)
+            missing.append(name)
         else:
-            print(f"{path} ({time.monotonic() - started:.0f} s)")
-    # Tests of those that cannot be had skip themselves.
-    third_party.prepare()
-    if missing:
-        print(
-            f"{missing} of {len(NEEDED)} cannot be had here: the end-to-end tests cannot run", file=sys.stderr
-        )
-    return CANNOT_BE_HAD if missing else 0
+            print(f"{path} ({time.monotonic() - started:.0f} s)", flush=True)
+    return missing
 
 
 if __name__ == "__main__":

@@ -1,10 +1,8 @@
-"""Exec plugins that nobody here wrote, each at one release: `python -m tests.e2e.third_party` gets them all."""
+"""Exec plugins that nobody here wrote, each at one release."""
 
 from __future__ import annotations
 
 import shutil
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,24 +56,3 @@ PROGRAMS: dict[str, Callable[[], Path]] = {
     f"int128/kubelogin {INT128_KUBELOGIN}": int128_kubelogin,
     "gke-gcloud-auth-plugin": gke_gcloud_auth_plugin,
 }
-
-
-def prepare() -> list[str]:
-    """Gets each of them, saying so, and returns what cannot be had: the tests of those skip themselves."""
-    missing = []
-    for name, get in PROGRAMS.items():
-        print(f"{name} ... ", end="", flush=True)
-        started = time.monotonic()
-        try:
-            path = get()
-        except tools.Missing as error:
-            print(f"MISSING\n  {error}")
-            missing.append(name)
-        else:
-            print(f"{path} ({time.monotonic() - started:.0f} s)")
-    return missing
-
-
-if __name__ == "__main__":
-    prepare()
-    sys.exit(0)

@@ -129,8 +129,9 @@ def _needs_go(name: str) -> None:
 def pypi_program(name: str, requirement: str) -> Path:
     """A program from PyPI in an environment of its own, so that what it needs gets in nobody's way."""
     folder = CACHE / "pypi" / requirement.replace("==", "-")
-    if not folder.exists():
-        # Scripts name their interpreter by its path, so it is made where it stays.
+    if not (folder / "bin" / name).exists():
+        # Scripts name their interpreter by its path, so it is made where it stays. This one comes with the last
+        # package: without it, somebody was stopped half way.
         try:
             _run([sys.executable, "-m", "venv", "--clear", str(folder)])
             _run([str(folder / "bin" / "python"), "-m", "pip", "install", "-q", requirement])
