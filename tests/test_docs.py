@@ -14,6 +14,8 @@ import yaml
 from kubeauth.testing import APIServer
 
 ROOT = Path(__file__).parent.parent
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+AS_ONE = ("_documents", "testing")
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCKS = [
     pytest.param(block, id=f"{page.name}-{number}")
@@ -24,9 +26,40 @@ BLOCKS = [
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+    for target in re.findall(r"\]\(([^)]+)", page.read_text()):
+        path, _, section = target.partition("#")
         if not target.startswith("https://"):
-            assert (page.parent / target).exists(), target
+            assert (page.parent / path).exists(), target
+            assert not section or section in sections(page.parent / path if path else page), target
+
+
+def sections(page: Path) -> set[str]:
+    """The headings of a page, as GitHub makes anchors of them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def test_the_architecture_names_every_module() -> None:
+    named: set[str] = set()
+    for row in re.findall(r"^\| (`.+)$", ARCHITECTURE.read_text(), re.M):
+        folder = ""
+        for name in re.findall(r"`([^`]+)`", row):
+            folder = name.rpartition("/")[0] or folder  # `adapters/kr8s`, `lightkube`
+            named |= {name, f"{folder}/{name.rpartition('/')[2]}"}
+    paths = [path.relative_to(ROOT / "kubeauth") for path in (ROOT / "kubeauth").rglob("*.py")]
+    modules = [path.with_suffix("").as_posix() for path in paths if not path.stem.startswith("__")]
+    # Two are told of as one.
+    missing = [name for name in modules if name not in named and name.split("/")[0] not in AS_ONE]
+    assert sorted(missing) == []
+
+
+def test_no_registry_is_named() -> None:
+    """Where packages come from is for whoever installs them to say."""
+    hosts = ("pypi." + "org", "pythonhosted." + "org", "proxy.golang." + "org", "registry.npmjs." + "org")
+    texts = {
+        page: page.read_text() for page in [*PAGES, *(ROOT / "examples").rglob("*.*"), ROOT / "Makefile"]
+    }
+    assert [(page.name, host) for page, text in texts.items() for host in hosts if host in text] == []
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ def test_past_expiries(cluster: ControlPlane, tmp_path: Path, kind: str) -> None
     past_expiries(cluster, tmp_path, "tests.e2e.with_kubernetes_asyncio", kind).check()
 
 
-def test_kubernetes_aio_past_expiries(cluster: ControlPlane, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_kubernetes_aio_past_expiries(cluster: ControlPlane, tmp_path: Path, kind: str) -> None:
     """The fork of it inside the official client."""
-    past_expiries(cluster, tmp_path, "tests.e2e.with_kubernetes_aio", "certificate").check()
+    past_expiries(cluster, tmp_path, "tests.e2e.with_kubernetes_aio", kind).check()
