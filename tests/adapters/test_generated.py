@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gc
+import io
 import json
 import threading
 import time
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import TooManyRedirects
+from urllib3.exceptions import MaxRetryError
 
 import kubeauth
 from kubeauth import ClientConfig, Impersonation
@@ -246,6 +249,25 @@ class TestPlugin:
         assert len(plugin.runs) == 2
         # The 401 was read to its end: its connection was good for the second try.
         assert {request.connection for request in server.requests} == {1}
+
+    def test_a_body_that_can_be_sent_once_is_not_sent_again(
+        self, generated: Generated, server: APIServer, plugin: PluginScript
+    ) -> None:
+        plugin.answer(token="t1")
+        server.tokens["t1"] = "alice"
+        with generated.drive(with_plugin(server, plugin)) as api:
+            api.namespaces()
+            del server.tokens["t1"]
+            server.tokens["t2"] = "alice"
+            plugin.answer(token="t2")
+            name = "data" if generated.is_async else "body"
+            send = api.api.rest_client.pool_manager.request
+            body = {name: io.BytesIO(b"once")}
+            assert api.run(send, "POST", f"{server.url}{MAPS}", **body).status == 401
+            # But the next caller has the new credential.
+            assert api.namespaces() == NAMESPACES
+        assert [request.body for request in server.requests if request.method == "POST"] == [b"once"]
+        assert len(plugin.runs) == 2
 
     def test_a_revoked_certificate_costs_nobody_a_request(
         self, generated: Generated, authority: Authority, plugin: PluginScript
@@ -490,6 +512,30 @@ def test_nothing_of_ours_goes_elsewhere(
     assert len(other.requests) == 3
     assert other.requests[-1].header("X-Mine") == "1"
     assert [request.user for request in server.requests] == ["alice"] * 4
+
+
+def test_going_round_in_circles_has_an_end(generated: Generated, server: APIServer) -> None:
+    server.on("GET", "/round", Answer(302, headers={"Location": "/round"}))
+    with generated.drive(server.config(token="alices-token")) as api:
+        with pytest.raises((TooManyRedirects, MaxRetryError)):
+            api.raw(f"{server.url}/round")
+    assert len(server.requests) < 20
+
+
+def test_a_watch_takes_objects_as_large_as_etcd_does(generated: Generated, server: APIServer) -> None:
+    watch = server.watch(MAPS)
+    large = config_map("large") | {"data": {"k": "v" * 1_400_000}}
+    with generated.drive(server.config(token="alices-token")) as api, api.watch("web") as events:
+        sender = threading.Thread(target=lambda: (watch.wait_for_watchers(), _send(watch, large)))
+        sender.start()
+        seen = next(events)
+        sender.join()
+        watch.end()
+    assert len(seen["object"].data["k"]) == 1_400_000
+
+
+def _send(watch: Watch, item: dict[str, Any]) -> None:
+    watch.send({"type": "ADDED", "object": item})
 
 
 def test_a_server_that_was_restarted(generated: Generated, server: APIServer) -> None:

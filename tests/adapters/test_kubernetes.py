@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,13 +53,14 @@ def test_fifty_threads_cause_one_run(server: APIServer, tmp_path: Path) -> None:
 
 def test_settings_of_a_configuration_are_kept(server: APIServer) -> None:
     mine: Any = client.Configuration(host="https://elsewhere.test")
-    mine.retries, mine.connection_pool_maxsize = 7, 3
+    mine.retries, mine.connection_pool_maxsize, mine.keep_alive = 7, 3, True
     mine.api_key = {"BearerToken": "Bearer of-somebody-else"}
     with kubernetes.api_client(server.config(token="alices-token"), configuration=mine) as api:
         client.CoreV1Api(api).list_namespace()
         inner: Any = api._transport._ledger.current.inner
         pool = inner._manager.connection_pool_kw
         assert (pool["retries"].total, pool["maxsize"]) == (7, 3)
+        assert (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1) in pool["socket_options"]
     assert server.requests[0].all_headers("Authorization") == ["Bearer alices-token"]
     assert mine.host == "https://elsewhere.test"
 
@@ -138,6 +140,16 @@ class TestStream:
         before = temporary_files()
         assert self.run(self.config(shells, token=Secret("t1"))) == "ran id -u"
         assert all(name.startswith("kubeauth-ca-") for name in temporary_files() - before)
+
+    def test_who_signs_for_themselves_is_left_alone(self, shells: Shells) -> None:
+        with kubernetes.api_client(self.config(shells, token=Secret("t1"))) as api:
+            # In small letters: stream() passes on no other.
+            api.set_default_header("authorization", "Bearer mine")  # type: ignore[no-untyped-call]
+            call = client.CoreV1Api(api).connect_get_namespaced_pod_exec
+            shell = stream.stream(call, "web-0", "web", command=["id"], _preload_content=False)
+            shell.run_forever(timeout=10)
+            shell.sock.shutdown()
+        assert [asked.authorization for asked in shells.asked] == ["Bearer mine"]
 
     def test_a_certificate_is_refused(self, shells: Shells) -> None:
         pair = shells.authority.client("carol")

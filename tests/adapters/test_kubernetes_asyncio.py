@@ -13,7 +13,7 @@ import pytest
 
 import kubeauth
 from kubeauth import ClientConfig, Impersonation, Secret
-from kubeauth.testing import APIServer, Authority, PluginScript
+from kubeauth.testing import Answer, APIServer, Authority, PluginScript
 from tests.adapters.generated import GENERATED, Generated
 from tests.adapters.websockets import Shells, shells
 from tests.crowd import HeldPlugin
@@ -128,6 +128,17 @@ def test_the_hook_of_a_configuration_does_not_hold_up_the_loop(
             return len((await asking).items)
 
     assert asyncio.run(main()) == 3
+
+
+def test_what_changes_something_is_not_sent_elsewhere_by_a_redirect(
+    generated: Generated, server: APIServer
+) -> None:
+    server.on("POST", "/api/v1/namespaces/web/configmaps", Answer(307, headers={"Location": "/elsewhere"}))
+    with generated.drive(server.config(token="alices-token")) as api:
+        with pytest.raises(generated.client.ApiException) as caught:
+            api.create("web", "settings")
+    assert caught.value.status == 307
+    assert [request.method for request in server.requests] == ["POST"]
 
 
 def test_settings_of_a_configuration_are_kept(generated: Generated, server: APIServer) -> None:

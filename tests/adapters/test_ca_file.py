@@ -1,0 +1,48 @@
+"""The one file that an adapter writes: a CA, which is no secret, for clients that take it in no other form."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from kubeauth import ClientConfig
+from kubeauth.adapters._ca_file import ca_file
+from kubeauth.testing import Authority
+
+_MAKES_ONE = """
+import os, sys
+from kubeauth import ClientConfig
+from kubeauth.adapters._ca_file import ca_file
+path = ca_file(ClientConfig(server="https://cluster.test", ca_data=b"a CA"))
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+print(open(path).read(), path)
+"""
+
+
+def test_it_is_gone_at_exit_and_not_before_when_a_child_ends(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _MAKES_ONE],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith(f"a CA {tmp_path}")
+    assert list(tmp_path.glob("kubeauth-*")) == []
+
+
+def test_there_is_one_for_each_ca_and_it_comes_back_when_it_was_swept_away() -> None:
+    config = ClientConfig(server="https://cluster.test", ca_data=Authority().pem)
+    path = ca_file(config)
+    assert path is not None
+    assert ca_file(config) == path
+    os.unlink(path)
+    again = ca_file(config)
+    assert again is not None
+    assert Path(again).read_bytes() == config.ca_data
+    assert ca_file(ClientConfig(server="https://cluster.test", ca_data=Authority().pem)) != again
