@@ -526,7 +526,7 @@ def test_a_watch_takes_objects_as_large_as_etcd_does(generated: Generated, serve
     watch = server.watch(MAPS)
     large = config_map("large") | {"data": {"k": "v" * 1_400_000}}
     with generated.drive(server.config(token="alices-token")) as api, api.watch("web") as events:
-        sender = threading.Thread(target=lambda: (watch.wait_for_watchers(), _send(watch, large)))
+        sender = threading.Thread(target=_send, args=(watch, large))
         sender.start()
         seen = next(events)
         sender.join()
@@ -535,6 +535,7 @@ def test_a_watch_takes_objects_as_large_as_etcd_does(generated: Generated, serve
 
 
 def _send(watch: Watch, item: dict[str, Any]) -> None:
+    watch.wait_for_watchers()
     watch.send({"type": "ADDED", "object": item})
 
 

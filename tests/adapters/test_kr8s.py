@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx
 import kr8s
 import pytest
 import yaml
@@ -144,6 +145,26 @@ def test_a_timeout_is_that_of_kr8s(kube: Api, server: APIServer) -> None:
     with pytest.raises(kr8s.APITimeoutError):
         kube.version()
     watch.end()
+
+
+def test_without_a_timeout_there_is_none(kube: Api) -> None:
+    """httpx's own would end every quiet watch."""
+    kube.version()
+    assert kube._session is not None
+    assert kube._session.timeout == httpx.Timeout(None)
+
+
+def test_the_namespace_is_that_of_the_config(server: APIServer) -> None:
+    kube = api(server.config(token="alices-token", namespace="web"))
+    assert kube.namespace == "web"
+    kube.close()
+
+
+def test_redirects_are_followed_as_kr8s_does(kube: Api, server: APIServer) -> None:
+    server.on("GET", "/version", Answer(302, headers={"Location": "/moved"}))
+    server.on("GET", "/moved", Answer(body={"gitVersion": "v1.33.0"}))
+    assert kube.version() == {"gitVersion": "v1.33.0"}
+    assert [request.user for request in server.requests] == ["alice"] * 2
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
