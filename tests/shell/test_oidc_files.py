@@ -200,6 +200,21 @@ def test_from_a_pipe_it_stays_in_memory_and_is_nobody_elses_o7_o8(
     assert seen == ["alice", "bob"]
 
 
+@pytest.mark.parametrize("name", ["idp_issuer_url", "client_id"])
+def test_tokens_of_another_issuer_or_client_are_neither_used_nor_replaced_o7(
+    name: str, issuer: Issuer, kubeconfig: Kubeconfig
+) -> None:
+    """Somebody has changed the entry since it was loaded: what stands there now is not for this issuer's eyes."""
+    config = load_config(kubeconfig.path)
+    others = {name: "https://other.test", "refresh_token": "of-another", "id_token": "of-another"}
+    kubeconfig.change(**others)
+    entry = kubeconfig.entry()
+    with Client(config) as client:
+        assert client.get("/version").status_code == 200
+    assert kubeconfig.entry() == entry
+    assert issuer.refused == []
+
+
 def test_a_kubeconfig_that_was_damaged_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
     config = load_config(kubeconfig.path)
     kubeconfig.path.write_text("users: [s3ntinel")
