@@ -19,6 +19,7 @@ import yaml
 from kubeauth import Client, OidcOptions, errors, load_config
 from kubeauth._config._rewrite import only_one
 from kubeauth._credentials._shared import SHARED
+from kubeauth._oidc._provider import _providers
 from kubeauth.testing import APIServer, Authority, FakeClock
 from tests.faces import Face
 from tests.oidc import Kubeconfig, authenticate, claims, settings, written
@@ -76,6 +77,20 @@ def test_from_a_document_it_stays_in_memory_o7(issuer: Issuer, server: APIServer
         clock.advance(7200)
         with APIServer() as another, Client(another.config(), clock=clock) as client:
             client.get("/version")
+    assert (issuer.refreshes, issuer.refused) == (3, [])
+
+
+def test_a_refresh_token_that_comes_with_no_other_is_used_again_o6(
+    issuer: Issuer, kubeconfig: Kubeconfig
+) -> None:
+    """In memory, where there is no file to read it from again."""
+    issuer.rotating = False
+    clock = FakeClock(time.time())
+    config = load_config(kubeconfig.document())
+    with Client(config, clock=clock) as client:
+        for _ in range(3):
+            assert client.get("/version").status_code == 200
+            clock.advance(7200)
     assert (issuer.refreshes, issuer.refused) == (3, [])
 
 
@@ -414,4 +429,14 @@ def test_nothing_is_spent_when_nobody_waits_any_more_o7(issuer: Issuer, kubeconf
     issuer.gates[CONFIGURATION].set()
     thread.join()
     assert isinstance(failures[0], errors.OidcError)
+    assert issuer.refreshes == 0
+
+
+def test_nothing_is_spent_when_the_program_is_at_its_end_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+    """Other threads go on until the very end, and what they got then would be lost."""
+    with Client(load_config(kubeconfig.path)) as client:
+        (provider,) = [each for each in _providers if each.name == issuer.url]
+        provider.leave()
+        with pytest.raises(errors.OidcError, match="nobody waits"):
+            client.get("/version")
     assert issuer.refreshes == 0
