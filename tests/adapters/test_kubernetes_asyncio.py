@@ -148,7 +148,7 @@ def test_settings_of_a_configuration_are_kept(generated: Generated, server: APIS
     mine.retries = 2  # which only one of them looks at
     with generated.drive(server.config(token="alices-token"), configuration=mine) as api:
         api.namespaces()
-        assert api.api._transport._ledger.current.inner._limit == 3
+        assert api.api._transport._ledger.current.inner._session.connector.limit == 3
     assert server.requests[0].all_headers("Authorization") == ["Bearer alices-token"]
     assert mine.host == "https://elsewhere.test"
 

@@ -138,6 +138,19 @@ def test_a_lock_that_nobody_removes_is_named_o7(path: Path) -> None:
     assert read(path) == DOCUMENT
 
 
+def test_behind_a_link_both_names_are_locked_o7(path: Path, tmp_path: Path) -> None:
+    """kubectl locks the name that it was given, whichever that is."""
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    for lock in (Path(f"{link}.lock"), Path(f"{path}.lock")):
+        lock.touch()
+        found = entry(link).write({"id-token": Secret("new")}, 0.0)
+        assert isinstance(found, Trouble)
+        assert f"remove {lock}" in found.advice
+        lock.unlink()
+    assert entry(link).write({"id-token": Secret("new")}, 0.0) is None
+
+
 def test_it_waits_for_whoever_writes_o7(path: Path) -> None:
     lock = path.with_name("config.lock")
     lock.touch()
