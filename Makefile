@@ -61,7 +61,7 @@ test-oracle: $(READY) oracle ## Compare with client-go (needs Go) and kubectl, w
 .PHONY: e2e
 e2e: $(READY) ## Run the end-to-end tests: a real API server, real plugins, real clients (needs Go and Debian's packages)
 	$(BIN)/python -m tests.e2e.prepare
-	$(BIN)/python -m pytest -q -m e2e tests/e2e $(E2E_ARGS)
+	$(BIN)/python -m pytest -q -m e2e tests/e2e -n 2 --dist loadfile $(E2E_ARGS)
 	kubectl=$$($(BIN)/python -m tests.e2e.prepare --kubectl); \
 	PATH="$$(dirname "$$kubectl"):$$PATH" $(BIN)/python -m pytest -q -m oracle tests/differential
 

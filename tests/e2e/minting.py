@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import secrets
 import socket
 import sys
 import threading
@@ -38,7 +39,9 @@ class Mint:
         self.given: list[Status] = []
         self._give = give
         self._stopping = False
-        address = str(directory / "mint")
+        address = "\0kubeauth-" + secrets.token_hex(
+            8
+        )  # no file: the name of one could be too long for a socket
         self.path.write_text(_SCRIPT.format(python=sys.executable, address=address))
         self.path.chmod(0o700)
         self._listener = socket.socket(socket.AF_UNIX)

@@ -31,6 +31,27 @@ def test_it_is_the_release_that_it_says(cluster: ControlPlane) -> None:
     assert versions["clientVersion"]["gitVersion"] == versions["serverVersion"]["gitVersion"]
 
 
+def test_bootstrap_tokens_are_taken(cluster: ControlPlane) -> None:
+    secret = {
+        "token-id": "abcdef",
+        "token-secret": "0123456789abcdef",
+        "usage-bootstrap-authentication": "true",
+    }
+    cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "bootstrap-token-abcdef", "namespace": "kube-system"},
+            "type": "bootstrap.kubernetes.io/token",
+            "stringData": secret,
+        }
+    )
+    with Client(load_config(cluster.kubeconfig({"token": "abcdef.0123456789abcdef"}))) as client:
+        while (answer := client.get("/api/v1/nodes")).status_code == 401:
+            time.sleep(0.1)  # until the server has heard of it
+    assert 'User \\"system:bootstrap:abcdef\\" cannot' in answer.text
+
+
 def test_nothing_is_left_when_whoever_started_it_is_killed() -> None:
     starter = subprocess.Popen([sys.executable, "-c", _STARTS_ONE], stdout=subprocess.PIPE, text=True)
     assert starter.stdout is not None

@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import json
 import random
+import secrets
 import select
 import socket
 import sys
@@ -69,7 +70,9 @@ class Plugins:
         self._runs: dict[str, list[Run]] = {user: [] for user in USERS}
         self._open: dict[str, set[socket.socket]] = {user: set() for user in USERS}
         self._ends: dict[str, float] = {}
-        address = str(directory / "plugins")
+        address = "\0kubeauth-" + secrets.token_hex(
+            8
+        )  # no file: the name of one could be too long for a socket
         self.path.write_text(_SCRIPT.format(python=sys.executable, address=address))
         self.path.chmod(0o700)
         self._listener = socket.socket(socket.AF_UNIX)
