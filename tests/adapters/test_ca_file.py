@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from kubeauth import ClientConfig
-from kubeauth.adapters._ca_file import ca_file
+from kubeauth.adapters._ca_file import ca_file, remove_ca_files
 from kubeauth.testing import Authority
 
 _MAKES_ONE = """
@@ -46,3 +46,11 @@ def test_there_is_one_for_each_ca_and_it_comes_back_when_it_was_swept_away() -> 
     assert again is not None
     assert Path(again).read_bytes() == config.ca_data
     assert ca_file(ClientConfig(server="https://cluster.test", ca_data=Authority().pem)) != again
+
+
+def test_those_of_this_process_are_removed() -> None:
+    config = ClientConfig(server="https://cluster.test", ca_data=Authority().pem)
+    path = ca_file(config)
+    assert path is not None
+    remove_ca_files()
+    assert not os.path.exists(path)

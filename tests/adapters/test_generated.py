@@ -23,6 +23,7 @@ from kubeauth._config._model import Overrides
 from kubeauth._config._surroundings import Surroundings
 from kubeauth.cli._demo_server import DemoCluster
 from kubeauth.errors import (
+    ClientCertificateError,
     ConfigError,
     KubeConfigError,
     PluginFailed,
@@ -164,6 +165,18 @@ def test_a_server_of_another_authority_is_a_typed_error(generated: Generated, se
     config = server.config(token="alices-token", ca_data=Authority().pem)
     with generated.drive(config) as api, pytest.raises(ServerCertificateError, match="unknown authority"):
         api.namespaces()
+    assert server.requests == []
+
+
+def test_a_certificate_that_the_server_refuses_is_a_typed_error(
+    generated: Generated, authority: Authority
+) -> None:
+    pair = Authority("other").client("mallory")
+    with APIServer(authority=authority, require_certificate=True) as server:
+        config = server.config(identity=pair)
+        with generated.drive(config) as api:
+            with pytest.raises(ClientCertificateError, match="refused the client certificate"):
+                api.namespaces()
     assert server.requests == []
 
 

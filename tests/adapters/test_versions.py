@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kubeauth import adapters
 from kubeauth.adapters._versions import check_version
 from kubeauth.errors import ConfigError
 
@@ -27,19 +29,37 @@ def in_a_fresh_process(code: str) -> Any:
     return json.loads(run.stdout)
 
 
-@pytest.mark.parametrize("package", MAKES)
-def test_without_the_client_it_says_what_to_install(package: str) -> None:
-    name = package.replace("-", "_")
-    code = f"""
-import json, sys
-sys.modules[{name!r}] = None
-try:
-    import kubeauth.adapters.{name}
-except ImportError as error:
-    print(json.dumps(str(error)))
-"""
-    said = f"kubeauth.adapters.{name} needs {package}. Install it: pip install 'kubeauth[{package}]'"
-    assert in_a_fresh_process(code) == said
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [
+        ("kubernetes", "kubernetes"),
+        ("kubernetes_aio", "kubernetes"),
+        ("kubernetes_asyncio", "kubernetes_asyncio"),
+        ("lightkube", "lightkube"),
+        ("kr8s", "kr8s"),
+        ("httpx2_k8s", "httpx2-k8s"),
+    ],
+)
+def test_without_the_client_it_says_what_to_install(
+    module: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [each for each in sys.modules if each.partition(".")[0] == package.replace("-", "_")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package.replace("-", "_"), None)
+    monkeypatch.delitem(sys.modules, f"kubeauth.adapters.{module}", raising=False)
+    monkeypatch.delitem(vars(adapters), module, raising=False)
+    with pytest.raises(ImportError) as caught:
+        import_module(f"kubeauth.adapters.{module}")
+    assert str(caught.value).startswith(f"kubeauth.adapters.{module} needs {package}")
+    assert f"pip install 'kubeauth[{package}]'" in str(caught.value)
+
+
+def test_what_there_is() -> None:
+    assert dir(adapters) == sorted(
+        ["kubernetes", "kubernetes_aio", "kubernetes_asyncio", "lightkube", "kr8s", "httpx2_k8s"]
+    )
+    with pytest.raises(AttributeError, match="no attribute 'nope'"):
+        getattr(adapters, "nope")  # noqa: B009
 
 
 @pytest.mark.parametrize(
