@@ -5,6 +5,7 @@ python examples/each_cluster.py [KUBECONFIG]
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -12,8 +13,13 @@ import yaml
 
 import kubeauth
 
-path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "kubeconfig.yaml"
-document = yaml.safe_load(path.read_text())
+parser = argparse.ArgumentParser(description="Every context of a kubeconfig: where it leads, how it logs in.")
+parser.add_argument("path", nargs="?", type=Path, default=Path(__file__).parent / "kubeconfig.yaml")
+path = parser.parse_args().path
+try:
+    document = yaml.safe_load(path.read_text())
+except OSError as error:
+    sys.exit(f"error: cannot read {path}: {error.strerror}. Give the path of a kubeconfig.")
 for name in sorted(context["name"] for context in document["contexts"]):
     # From the file, so that its relative paths count from where it lies.
     config = kubeauth.load_config(path, context=name)

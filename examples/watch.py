@@ -9,6 +9,8 @@ import asyncio
 import json
 import sys
 
+import httpx
+
 import kubeauth
 
 
@@ -28,5 +30,5 @@ async def main() -> None:
 if __name__ == "__main__":
     try:
         asyncio.run(main())
-    except kubeauth.errors.KubeAuthError as error:
+    except (kubeauth.errors.KubeAuthError, httpx.HTTPError) as error:
         sys.exit(f"error: {error}")
