@@ -17,7 +17,7 @@ ROOT = Path(kubeauth.__file__).parent
 
 # What httpx itself imports is exempt; the rest waits until it is needed.
 NOT_BEFORE_NEEDED = (
-    "pydantic", "pydantic_core", "yaml", "cryptography", "prometheus_client", "rich", "typer", "starlette",
+    "pydantic", "pydantic_core", "yaml", "cryptography", "prometheus_client", "rich", "starlette",
     "uvicorn", "httpx2", "kubernetes", "kubernetes_asyncio", "aiohttp", "urllib3", "lightkube", "kr8s",
     "httpx2_k8s",
 )  # fmt: skip

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
+from typing import NoReturn
 
 __all__ = ["main"]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Does what the command line says, or `arguments`; then exits."""
-    from kubeauth.errors import KubeAuthError
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Does what the command line says, or `arguments`; then exits. docs/cli.md lists the exit codes."""
+    # If click and rich are installed, httpx loads its own command line too, and is half as fast to import.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None: not to be imported
+    from kubeauth.cli._app import run
+    from kubeauth.cli._ends import end_of
 
     try:
-        for needed in ("rich", "typer"):
-            import_module(needed)
-    except ImportError as error:
-        _fail(f"the command line needs {error.name}. Install it: pip install 'kubeauth[cli]'")
-    from kubeauth.cli._app import app
-
-    try:
-        app(args=arguments, prog_name="kubeauth")
-    except KubeAuthError as error:
-        _fail(str(error))
-
-
-def _fail(why: str) -> None:
-    print(f"error: {why}", file=sys.stderr)
-    raise SystemExit(1)
+        status = run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except BaseException as error:
+        end = end_of(error)
+        if end is None:
+            raise
+        # Not `from`: whoever asked for a line is not helped by a traceback, and it could show secrets.
+        status = end.told()
+    raise SystemExit(status)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from collections.abc import Callable
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from kubeauth.cli._ends import Failed, Status
+from kubeauth.cli._flags import Flags
 
 if TYPE_CHECKING:
     from kubeauth.cli._demo_run import Run, Screen
-
-_LOCAL, _REAL = "Here, without a cluster", "On a cluster of yours"
 
 
 class Mode(StrEnum):
@@ -24,65 +24,63 @@ class Mode(StrEnum):
     both = "both"
 
 
-def demo(
-    seconds: Annotated[float, typer.Option(min=1.0, help="How long to go on.")] = 20.0,
-    mode: Annotated[
-        Mode | None,
-        typer.Option(help="What the plugin issues.", show_default="both", rich_help_panel=_LOCAL),
-    ] = None,
-    lifetime: Annotated[
-        float | None,
-        typer.Option(
-            min=1.0,
-            help="Seconds that a credential lives; a certificate's end is a whole second, so up to one more.",
-            show_default="2.0",
-            rich_help_panel=_LOCAL,
-        ),
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            help="Ask the cluster of this file for its /version, at most 20 times a second.",
-            rich_help_panel=_REAL,
-        ),
-    ] = None,
-    context: Annotated[
-        str | None,
-        typer.Option(help="Another context than the current one.", rich_help_panel=_REAL),
-    ] = None,
-) -> None:
+class Options(Flags):
+    seconds: float = 20.0
+    mode: Mode | None = None
+    lifetime: float | None = None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seconds", type=_at_least(1.0), metavar="N", help="how long to go on (default: 20)"
+    )  # fmt: skip
+    here = parser.add_argument_group("here, without a cluster")
+    here.add_argument("--mode", type=Mode, choices=list(Mode), help="what the plugin issues (default: both)")
+    here.add_argument(
+        "--lifetime",
+        type=_at_least(1.0),
+        metavar="N",
+        help="seconds that a credential lives; a certificate's end is a whole second, so up to one more "
+        "(default: 2)",
+    )
+
+
+def run(options: Options) -> int:
     """Replace credentials under load, and show that nothing fails.
 
     A local API server takes tokens and client certificates and refuses them once they are over, a plugin
     issues new ones, and threads on a Client and tasks on an AsyncClient send requests all the while. Exits
     with 1 if any of them failed.
+
+    With any flag that says which cluster, that one is asked instead, for its /version, at most 20 times a
+    second.
     """
-    if kubeconfig is None and context is None:
-        run = _here(seconds, mode or Mode.both, 2.0 if lifetime is None else lifetime)
-    elif mode is None and lifetime is None:
-        run = _there(seconds, kubeconfig, context)
-    else:
-        raise typer.BadParameter("--mode and --lifetime are for the local server, not for your cluster.")
+    run = _there(options) if options.choose_a_cluster else _here(options)
     with run:
         run.go(_screen())
-    raise typer.Exit(0 if run.succeeded else 1)
+    return Status.OK if run.succeeded else Status.FAILED
 
 
-def _here(seconds: float, mode: Mode, lifetime: float) -> Run:
+def _here(options: Options) -> Run:
     from kubeauth.cli._demo_run import Run
     from kubeauth.cli._demo_server import DemoCluster
 
     cluster = DemoCluster(
-        token=mode is not Mode.cert, certificate=mode is not Mode.token, lifetime=lifetime
-    )  # fmt: skip
-    return Run.here(cluster, seconds)
+        token=options.mode is not Mode.cert,
+        certificate=options.mode is not Mode.token,
+        lifetime=2.0 if options.lifetime is None else options.lifetime,
+    )
+    return Run.here(cluster, options.seconds)
 
 
-def _there(seconds: float, kubeconfig: Path | None, context: str | None) -> Run:
-    import kubeauth
+def _there(options: Options) -> Run:
     from kubeauth.cli._demo_run import Run
 
-    return Run.there(kubeauth.load_config(kubeconfig, context=context), seconds)
+    if options.mode is not None or options.lifetime is not None:
+        raise Failed(
+            "error: --mode and --lifetime are for the local server, not for your cluster", Status.USAGE
+        )
+    return Run.there(options.config(), options.seconds)
 
 
 def _screen() -> Screen:
@@ -93,3 +91,13 @@ def _screen() -> Screen:
     from kubeauth.cli._demo_plain import PlainScreen
 
     return PlainScreen()
+
+
+def _at_least(least: float) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        value = float(text)
+        if not value >= least:
+            raise argparse.ArgumentTypeError(f"{text} is less than {least:g}")
+        return value
+
+    return number
