@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -468,9 +467,11 @@ class TestCommandLine:
     def test_without_the_extra_it_says_what_to_install(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
+        for name in [name for name in sys.modules if name.startswith(("rich.", "kubeauth.cli._demo_screen"))]:
+            monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "rich", None)
-        monkeypatch.delitem(sys.modules, "kubeauth.cli._demo_run", raising=False)
-        monkeypatch.setattr(_demo, "_screen", lambda: import_module("rich.console"))
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
         with pytest.raises(SystemExit) as exited:
             main(["demo", "--seconds", "1"])
         assert exited.value.code == Status.FAILED
