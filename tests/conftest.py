@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,12 @@ SCRUBBED = (
     "KUBERNETES_EXEC_INFO HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY REQUEST_METHOD "
     "http_proxy https_proxy all_proxy no_proxy SSL_CERT_FILE SSL_CERT_DIR"
 )
+
+
+def pytest_configure() -> None:
+    # A shell that starts something in the background has it ignore Ctrl-C, and so would what tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
