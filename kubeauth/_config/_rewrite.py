@@ -124,7 +124,7 @@ def _document(path: str) -> Json | Trouble:
 
 def _starts_as_json(path: str) -> bool:
     with open(path, "rb") as file:
-        return file.read(1) == b"{"
+        return file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
 
 
 class _Stale(Exception):

@@ -59,7 +59,7 @@ def _fetched(call: Call, issuer: ClientConfig, timeout: float, *, trust_env: boo
         reply = _once(call, issuer, timeout, ends, trust_env=trust_env)
         if not isinstance(reply, str):
             return reply
-        call = Call(urljoin(call.url, reply))
+        call = Call(reply)
     return NoReply(f"stopped after {_MAX_REDIRECTS} redirects")
 
 
@@ -83,7 +83,10 @@ def _once(
             ) as response,
         ):
             if call.body is None and response.has_redirect_location:
-                return response.headers["Location"]
+                return urljoin(call.url, response.headers["Location"])
+            if "Content-Encoding" in response.headers:
+                # Nobody asked for one, and a few kilobytes may be gigabytes.
+                return NoReply("it sent a compressed answer, which it was not asked for")
             body = b""
             for part in response.iter_bytes():
                 body += part
@@ -100,6 +103,9 @@ def _once(
         if deadline.has_passed:
             return _too_slow(timeout)
         return NoReply(str(error).rstrip(".") or type(error).__name__)
+    except ValueError:
+        # An address that httpx takes and the layers below it do not; each says so in words of its own.
+        return NoReply("it named an address that is none")
 
 
 class _Deadline:
@@ -155,7 +161,11 @@ def _transport(url: str, issuer: ClientConfig, trust_env: bool) -> httpx.HTTPTra
 def _headers(call: Call) -> dict[str, str]:
     import httpx
 
-    headers = {"User-Agent": user_agent(f"python-httpx/{httpx.__version__}"), "Accept": "application/json"}
+    headers = {
+        "User-Agent": user_agent(f"python-httpx/{httpx.__version__}"),
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+    }
     if call.authorization is not None:
         headers["Authorization"] = call.authorization.reveal()
     if call.body is not None:

@@ -12,9 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kubeauth.adapters import httpx2_k8s as httpx2_k8s
+    from kubeauth.adapters import kr8s as kr8s
     from kubeauth.adapters import kubernetes as kubernetes
     from kubeauth.adapters import kubernetes_aio as kubernetes_aio
     from kubeauth.adapters import kubernetes_asyncio as kubernetes_asyncio
+    from kubeauth.adapters import lightkube as lightkube
 
 _MODULES = ("httpx2_k8s", "kr8s", "kubernetes", "kubernetes_aio", "kubernetes_asyncio", "lightkube")
 

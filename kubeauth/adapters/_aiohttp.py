@@ -6,6 +6,7 @@ import asyncio
 import ssl
 import weakref
 from collections.abc import Coroutine, Generator, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -61,7 +62,9 @@ class _Body:
     async def aclose(self) -> None:
         try:
             if is_short(self._response.headers.get("content-length")):
-                await self._response.read()
+                # A body that breaks off costs the connection and nothing else: the caller will not see it.
+                with suppress(aiohttp.ClientError, OSError, asyncio.TimeoutError):
+                    await self._response.read()
         finally:
             self._response.close()
 
@@ -111,7 +114,7 @@ class Inner:
         options["allow_redirects"] = False  # each is a request of its own
         try:
             raw: Any = await self._open().request(request.method, request.address, **options)
-        except aiohttp.ClientResponseError as error:
+        except aiohttp.ClientError as error:
             _hide(error)
             raise
         # An error that is made of it later would show it too, as of raise_for_status(). Not by the public
@@ -133,7 +136,7 @@ class Inner:
             _hide(error)
             # Without where it was raised: what was sent is there.
             clean = error.with_traceback(None)
-        except aiohttp.ClientResponseError as error:
+        except aiohttp.ClientError as error:
             _hide(error)
             raise
         else:
@@ -268,7 +271,7 @@ class KubeSession:
             response.release()
             if not left:
                 break
-            there = response.url.join(URL(response.headers["Location"]))
+            there = _redirected(response)
             given = list(request.headers.raw)
             if there.origin() != response.url.origin():
                 given = [header for header in given if header[0].decode().lower() not in _FOR_ONE_ORIGIN]
@@ -310,10 +313,28 @@ async def _refuse_redirect(_session: object, _context: object, _parameters: obje
     raise aiohttp.ClientConnectionError("the server redirects a websocket, which kubeauth does not follow")
 
 
-def _hide(error: aiohttp.ClientResponseError) -> None:
-    """What was sent: it is shown when the error is printed, with the token or the password of a proxy."""
-    error.request_info = _hidden(error.request_info)
-    error.args = (error.request_info, *error.args[1:])
+def _redirected(response: aiohttp.ClientResponse) -> URL:
+    """Where a redirect leads. An error of aiohttp's if that is nowhere."""
+    said = response.headers["Location"]
+    try:
+        there = response.url.join(URL(said))
+        there.origin()  # ValueError for what has no host, or is not http
+        httpx.URL(str(there))
+    except (ValueError, httpx.InvalidURL):
+        pass
+    else:
+        return there
+    raise aiohttp.InvalidUrlRedirectClientError(said, "the server redirects to what is no address")
+
+
+def _hide(error: aiohttp.ClientError) -> None:
+    """What was sent, or to whom: the repr of an error has the token, or the password of a proxy, in it."""
+    if isinstance(error, aiohttp.ClientResponseError):
+        error.request_info = _hidden(error.request_info)
+        error.args = (error.request_info, *error.args[1:])
+    elif isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientConnectorCertificateError):
+        error._conn_key = error._conn_key._replace(proxy=None, proxy_auth=None, proxy_headers_hash=None)
+        error.args = (error._conn_key, error.args[1])
 
 
 def _hidden(info: RequestInfo) -> RequestInfo:

@@ -201,7 +201,7 @@ class _Conversation(BaseHTTPRequestHandler):
         if answer.chunks is not None:
             headers["Transfer-Encoding"] = "chunked"
         elif answer.status >= HTTPStatus.OK and answer.status != HTTPStatus.NO_CONTENT:
-            headers["Content-Length"] = str(len(body))
+            headers.setdefault("Content-Length", str(len(body)))  # a test may lie about it
         self.send_response(answer.status)
         for name, value in headers.items():
             self.send_header(name, value)

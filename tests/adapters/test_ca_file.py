@@ -48,6 +48,23 @@ def test_there_is_one_for_each_ca_and_it_comes_back_when_it_was_swept_away() -> 
     assert ca_file(ClientConfig(server="https://cluster.test", ca_data=Authority().pem)) != again
 
 
+def test_a_file_of_somebody_else_by_its_name_is_not_ours() -> None:
+    """Who writes a CA to the name of one that was swept away would be trusted with the token."""
+    config = ClientConfig(server="https://cluster.test", ca_data=Authority().pem)
+    path = ca_file(config)
+    assert path is not None
+    theirs = Path(f"{path}.theirs")
+    theirs.write_bytes(Authority().pem)  # at the same time: it cannot have the same inode
+    theirs.replace(path)
+    again = ca_file(config)
+    assert again not in (None, path)
+    assert Path(str(again)).read_bytes() == config.ca_data
+    remove_ca_files()
+    assert not os.path.exists(str(again))
+    assert os.path.exists(path)  # nor is it ours to remove
+    os.unlink(path)
+
+
 def test_those_of_this_process_are_removed() -> None:
     config = ClientConfig(server="https://cluster.test", ca_data=Authority().pem)
     path = ca_file(config)

@@ -30,7 +30,7 @@ from kubeauth.errors import (
     PluginNotFound,
     ServerCertificateError,
 )
-from kubeauth.testing import Answer, APIServer, Authority, FakeClock, PluginScript, Watch
+from kubeauth.testing import Answer, APIServer, Authority, FakeClock, PluginScript, Received, Watch
 from tests.adapters.generated import GENERATED, Driver, Generated, body_of, config_map
 from tests.crowd import HeldPlugin
 from tests.proxy_servers import Proxy
@@ -482,13 +482,15 @@ def _send_the_first(watch: Watch) -> None:
     watch.send({"type": "ADDED", "object": config_map("m1")})
 
 
+@pytest.mark.filterwarnings("ignore:.*nclosed:ResourceWarning")  # aiohttp complains, and rightly
 def test_a_response_that_nobody_closed_holds_nothing(
     generated: Generated, server: APIServer, tmp_path: Path
 ) -> None:
     files = tmp_path / "c.pem", tmp_path / "c.key"
     clock = FakeClock()
     server.authority.client("carol").write(*files)
-    server.on("GET", MAPS, Answer(chunks=[b"{" * 100] * 10_000))
+    # More than any buffer on the way takes: it must not have come to its end by itself.
+    server.on("GET", MAPS, Answer(chunks=[b"{" * 2**16] * 2**10))
     config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
     with generated.drive(config, clock=clock) as api:
         response = api.unread("web")
@@ -499,6 +501,24 @@ def test_a_response_that_nobody_closed_holds_nothing(
         del response
         gc.collect()
         wait_until(lambda: server.open_connections == 1)
+
+
+def test_a_401_whose_body_breaks_off_is_repeated_all_the_same(
+    generated: Generated, server: APIServer, plugin: PluginScript
+) -> None:
+    server.tokens |= {"old": "alice", "new": "alice"}
+    plugin.answer(token="old")
+
+    def answer(request: Received) -> Answer:
+        if request.header("Authorization") == "Bearer new":
+            return Answer(body=config_map("made"))
+        plugin.answer(token="new")
+        return Answer(401, b"four", headers={"Content-Length": "100", "Connection": "close"})
+
+    server.on("POST", MAPS, answer)
+    with generated.drive(with_plugin(server, plugin)) as api:
+        assert api.create("web", "made").metadata.name == "made"
+    assert len(plugin.runs) == 2
 
 
 def test_nothing_of_ours_goes_elsewhere(

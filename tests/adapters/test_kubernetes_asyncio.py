@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from kubeauth.testing import Answer, APIServer, Authority, PluginScript
 from tests.adapters.generated import GENERATED, Generated
 from tests.adapters.websockets import Shells, shells
 from tests.crowd import HeldPlugin
+from tests.proxy_servers import Proxy
 from tests.residue import descriptors, no_residue
 
 
@@ -110,6 +114,47 @@ def test_errors_of_aiohttp_show_nothing_that_was_sent(generated: Generated, serv
             shown = f"{caught.value!r} {caught.value} {caught.value.args} {vars(caught.value)}"
             assert "s3cret" not in shown
             assert "bWU6czNjcmV0" not in shown  # me:s3cret, as a header has it
+
+
+@pytest.mark.parametrize("websocket", [False, True], ids=["request", "websocket"])
+def test_errors_of_connecting_do_not_show_the_password_of_a_proxy(
+    generated: Generated, server: APIServer, websocket: bool
+) -> None:
+    """Of a proxy that is gone, of one behind which is no TLS, and of a server that is not trusted."""
+
+    async def main(config: ClientConfig) -> None:
+        async with generated.module.api_client(config) as api:
+            pool = api.rest_client.pool_manager
+            asked = pool.ws_connect if websocket else partial(pool.request, "GET")
+            await asked(f"{config.server}/version")
+
+    gone = socket.create_server(("127.0.0.1", 0))
+    with Proxy("http") as proxy, APIServer(tls=False) as no_tls:
+        address = f"http://127.0.0.1:{gone.getsockname()[1]}"
+        gone.close()
+        behind = no_tls.url.replace("http:", "https:")
+        for url, config in (
+            (address, server.config(token="x")),
+            (proxy.url, replace(server.config(token="x"), server=behind)),
+            (proxy.url, replace(server.config(token="x"), ca_data=Authority().pem)),
+        ):
+            config = replace(config, proxy_url=url.replace("//", "//me:s3cret@"))
+            with pytest.raises(aiohttp.ClientError) as caught:
+                asyncio.run(main(config))
+            error: BaseException | None = caught.value
+            while error is not None:
+                assert "s3cret" not in f"{error!r} {error} {error.args} {vars(error)}"
+                error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize("location", ["http://[", "mailto:x", "http://h:99999/", "https://xn--/"])
+def test_a_redirect_to_nowhere_is_an_error_of_aiohttps(
+    generated: Generated, server: APIServer, location: str
+) -> None:
+    server.on("GET", "/away", Answer(302, headers={"Location": location}))
+    with generated.drive(server.config(token="alices-token")) as api:
+        with pytest.raises(aiohttp.ClientError):
+            api.raw(f"{server.url}/away")
 
 
 def test_the_hook_of_a_configuration_does_not_hold_up_the_loop(

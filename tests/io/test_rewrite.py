@@ -76,8 +76,9 @@ def test_what_somebody_who_was_killed_has_left_is_cleared_away_o7(path: Path) ->
     assert sorted(os.listdir(path.parent)) == [".config.mine", "config"]
 
 
-def test_json_stays_json_o7(path: Path) -> None:
-    path.write_text(json.dumps(DOCUMENT))
+@pytest.mark.parametrize("before", ["", " \r\n", "\ufeff"])
+def test_json_stays_json_o7(path: Path, before: str) -> None:
+    path.write_text(before + json.dumps(DOCUMENT))
     assert entry(path).write(NEW, 1.0) is None
     assert json.loads(path.read_text()) == changed(**{"id-token": "new", "refresh-token": "on"})
 

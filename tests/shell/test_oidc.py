@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import logging
 import pickle
 import socket
@@ -202,6 +203,19 @@ class TestWhatIsWrong:
                 CONFIGURATION,
                 Answer(status=302, headers={"Location": CONFIGURATION}),
                 "stopped after 10 redirects",
+            ),
+            *[
+                (CONFIGURATION, Answer(body={"issuer": "x", "token_endpoint": address}), "cannot be reached")
+                for address in ("https://[::1", "http://[bad]/", "http://\u2100.com/", "https://xn--/")
+            ],
+            *[
+                (CONFIGURATION, Answer(status=302, headers={"Location": address}), "cannot be reached")
+                for address in ("https://[::1", f"https://{'x' * 70}.test/")
+            ],
+            (
+                TOKEN,
+                Answer(body=gzip.compress(b" " * 2**24), headers={"Content-Encoding": "gzip"}),
+                "a compressed answer, which it was not asked for",
             ),
             (CONFIGURATION, Answer(hang_up=True), "cannot be reached"),
             (TOKEN, Answer(hang_up=True), "cannot be reached"),

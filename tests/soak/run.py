@@ -108,8 +108,9 @@ class Soak:
         """Until its time is up, or somebody presses Ctrl-C; `tick` is called all the time."""
         crew = Crew(self.plan, self.ledger, self.tally, threading.Event(), threading.Event())
         before = Left.now()
-        threads = self._start(crew)
+        threads: list[threading.Thread] = []
         try:
+            self._start(crew, threads)
             self._soak(crew, tick)
         except KeyboardInterrupt:
             self.was_interrupted = True
@@ -120,9 +121,8 @@ class Soak:
         settled(lambda: not Left.now().more_than(before), 10.0)
         self.left = Left.now().more_than(before)
 
-    def _start(self, crew: Crew) -> list[threading.Thread]:
+    def _start(self, crew: Crew, threads: list[threading.Thread]) -> None:
         """Every place has a client, and every client somebody who works and somebody who watches."""
-        threads: list[threading.Thread] = []
         blocking = [place for place in PLACES if place.colour == "threads"]
         threads += [threading.Thread(target=self._run_blocking, args=(place, crew)) for place in blocking]
         for colour in ("asyncio", "trio"):
@@ -133,7 +133,6 @@ class Soak:
             )
         for thread in threads:
             thread.start()
-        return threads
 
     def _soak(self, crew: Crew, tick: Callable[[Soak], None]) -> None:
         self.began = time.monotonic()
