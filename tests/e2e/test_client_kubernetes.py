@@ -14,3 +14,8 @@ from tests.e2e.past_expiries import KINDS, past_expiries
 def test_past_expiries(cluster: ControlPlane, tmp_path: Path, kind: str) -> None:
     """List and watch go on, nobody sees a 401, and every event comes once."""
     past_expiries(cluster, tmp_path, "tests.e2e.with_kubernetes", kind).check()
+
+
+def test_a_configuration_past_expiries(cluster: ControlPlane, tmp_path: Path) -> None:
+    """With tokens alone, and an ApiClient that is not ours."""
+    past_expiries(cluster, tmp_path, "tests.e2e.with_kubernetes_configuration", "token").check()

@@ -16,6 +16,11 @@ def test_past_expiries(cluster: ControlPlane, tmp_path: Path, kind: str) -> None
     past_expiries(cluster, tmp_path, "tests.e2e.with_kubernetes_asyncio", kind).check()
 
 
+def test_a_configuration_past_expiries(cluster: ControlPlane, tmp_path: Path) -> None:
+    """With tokens alone, and an ApiClient that is not ours."""
+    past_expiries(cluster, tmp_path, "tests.e2e.with_kubernetes_asyncio_configuration", "token").check()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_kubernetes_aio_past_expiries(cluster: ControlPlane, tmp_path: Path, kind: str) -> None:
     """The fork of it inside the official client."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from kubernetes import client, watch
@@ -36,9 +37,9 @@ def watches(report: Report, core: client.CoreV1Api, watcher: Any, version: str) 
             report.failed(error)
 
 
-def main() -> None:
+def main(api_client: Callable[[kubeauth.ClientConfig], client.ApiClient] = kubernetes.api_client) -> None:
     report = Report()
-    with kubernetes.api_client(kubeauth.load_config(report.kubeconfig)) as api:
+    with api_client(kubeauth.load_config(report.kubeconfig)) as api:
         core: Any = client.CoreV1Api(api)
         version = core.list_namespaced_config_map(report.namespace).metadata.resource_version
         report.watching()

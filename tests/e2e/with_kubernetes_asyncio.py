@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from kubernetes_asyncio import client, watch
@@ -37,9 +38,11 @@ async def watches(report: Report, core: Any, version: str) -> None:
         report.failed(error)
 
 
-async def main() -> None:
+async def main(
+    api_client: Callable[[kubeauth.ClientConfig], client.ApiClient] = kubernetes_asyncio.api_client,
+) -> None:
     report = Report()
-    async with kubernetes_asyncio.api_client(kubeauth.load_config(report.kubeconfig)) as api:
+    async with api_client(kubeauth.load_config(report.kubeconfig)) as api:
         core: Any = client.CoreV1Api(api)
         version = (await core.list_namespaced_config_map(report.namespace)).metadata.resource_version
         report.watching()
