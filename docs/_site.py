@@ -34,22 +34,25 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     from mkdocs.structure.files import File
 
     pages = [file.src_uri for file in files.documentation_pages()]
-    linked = {target for page in pages for target in outside(page, files.get_file_from_path(page).content_string)}
+    linked = {
+        target for page in pages for target in outside(page, files.get_file_from_path(page).content_string)
+    }
     for path in sorted(set(bundled(linked)) | {"CHANGELOG.md"}):
         files.append(File.generated(config, page_of(path), content=rendered(path)))
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    if not re.search("^## ", markdown, re.M):
+        page.meta["hide"] = ["toc"]  # there is none: its place is for the text
     return for_the_site(page.file.src_uri, markdown)
 
 
 def without_missing(nav: Any) -> Any:
-    """The navigation without pages that are still to come."""
+    """The navigation without pages that are still to come; None if nothing is left of it."""
     if isinstance(nav, list):
-        return [kept for entry in nav if (kept := without_missing(entry)) is not None]
+        return [kept for entry in nav if (kept := without_missing(entry))] or None
     if isinstance(nav, dict):
-        kept = {title: below for title, entry in nav.items() if (below := without_missing(entry)) is not None}
-        return kept or None
+        return {title: kept for title, entry in nav.items() if (kept := without_missing(entry))} or None
     return None if nav in COMING and not (ROOT / "docs" / nav).exists() else nav
 
 
@@ -109,7 +112,9 @@ def _path_outside(page: str, target: str) -> str | None:
 
 def _children(directory: Path) -> list[Path]:
     """What somebody wrote that is in it."""
-    found = (path for path in directory.iterdir() if path.is_dir() or path.suffix in {*_LANGUAGES, ".md", ".mod"})
+    found = (
+        path for path in directory.iterdir() if path.is_dir() or path.suffix in {*_LANGUAGES, ".md", ".mod"}
+    )
     return sorted(path for path in found if not path.name.startswith((".", "_")))
 
 

@@ -9,11 +9,13 @@ import json
 import os
 import queue
 import signal
+import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,6 +30,7 @@ from kubeauth.testing import Answer, APIServer, PluginScript, Received
 from tests.blocks import ROOT, blocks, titled
 
 PODS = "/api/v1/pods"
+V1 = "client.authentication.k8s.io/v1"
 MAPS = "/api/v1/namespaces/web/configmaps"
 
 
@@ -169,7 +172,9 @@ class Objects:
         metadata = {"resourceVersion": self.version}
         if first + 2 < len(names):
             metadata["continue"] = str(first + 2)
-        return Answer(body={"metadata": metadata, "items": [self.item(name) for name in names[first : first + 2]]})
+        return Answer(
+            body={"metadata": metadata, "items": [self.item(name) for name in names[first : first + 2]]}
+        )
 
     def item(self, name: str) -> dict[str, Any]:
         return {"metadata": {"name": name, "namespace": "web", "resourceVersion": self.items.get(name, "0")}}
@@ -244,10 +249,21 @@ class TestController:
                 objects.end()
             assert objects.begun() == "50"
             # What is new on both pages, and what is gone; `a` is as it was.
-            assert until(lines, "web/e") == ["web/b is gone", "web/c is at 40", "web/d is at 41", "web/e is at 42"]
+            assert until(lines, "web/e") == [
+                "web/b is gone",
+                "web/c is at 40",
+                "web/d is at 41",
+                "web/e is at 42",
+            ]
 
     def test_a_watch_lives_through_a_rotation(
-        self, program: str, server: APIServer, objects: Objects, plugin: PluginScript, kubeconfig: str, tmp_path: Path
+        self,
+        program: str,
+        server: APIServer,
+        objects: Objects,
+        plugin: PluginScript,
+        kubeconfig: str,
+        tmp_path: Path,
     ) -> None:
         controller = imported(program, tmp_path, "controller")
         pairs = {name: server.authority.client(name) for name in ("alice", "bob")}
@@ -282,7 +298,9 @@ class TestJobs:
     ) -> None:
         names = [f"team-{number}" for number in range(40)]
         server.on(
-            "GET", "/api/v1/namespaces", Answer(body={"items": [{"metadata": {"name": name}} for name in names]})
+            "GET",
+            "/api/v1/namespaces",
+            Answer(body={"items": [{"metadata": {"name": name}} for name in names]}),
         )
         for name in names:
             server.on("GET", f"/api/v1/namespaces/{name}/pods", Answer(body={"items": [{}, {}]}))
@@ -379,4 +397,34 @@ class TestInCluster:
         assert binding["roleRef"]["name"] == role["metadata"]["name"]
         assert binding["subjects"] == [{"kind": "ServiceAccount", **account["metadata"]}]
         assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == name
-        assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
+        assert role["rules"] == [
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
+        ]
+
+
+class TestPlugin:
+    def test_it_keeps_what_it_got_in_a_file_of_its_owners(self, server: APIServer, tmp_path: Path) -> None:
+        program, cache = tmp_path / "my_plugin.py", tmp_path / "cache" / "kept.json"
+        program.write_text(titled("plugins.md", "my_plugin.py"))
+        environ = {"MY_PLUGIN_CACHE": str(cache)}
+        server.tokens["token-of-alice"] = "alice"
+
+        def ask(**more: str) -> httpx.Response:
+            variables = [{"name": name, "value": value} for name, value in {**environ, **more}.items()]
+            stanza = {"command": sys.executable, "args": [str(program)], "env": variables}
+            document = server.kubeconfig({"exec": {"apiVersion": V1, "interactiveMode": "Never"} | stanza})
+            with kubeauth.Client(kubeauth.load_config(document)) as client:
+                return client.get("/version")
+
+        with pytest.raises(kubeauth.errors.PluginFailed, match="not logged in. Run: my-login") as failed:
+            ask()
+        assert failed.value.exit_code == 1
+        assert ask(MY_SESSION="alice").status_code == 200
+        assert stat.S_IMODE(cache.stat().st_mode) == 0o600
+        assert os.listdir(cache.parent) == ["kept.json"]
+        # Another session would get another token: this one is kept.
+        assert ask(MY_SESSION="bob").status_code == 200
+        kept = json.loads(cache.read_text())
+        cache.write_text(json.dumps({**kept, "ends": datetime.now(UTC).isoformat()}))
+        assert ask(MY_SESSION="carol").status_code == 401
+        assert json.loads(cache.read_text())["token"] == "token-of-carol"
