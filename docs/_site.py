@@ -42,7 +42,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    if not re.search("^## ", markdown, re.M):
+    if not re.search("^(## |::: )", markdown, re.M):
         page.meta["hide"] = ["toc"]  # there is none: its place is for the text
     return for_the_site(page.file.src_uri, markdown)
 

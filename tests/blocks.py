@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -35,6 +36,16 @@ def blocks(page: Path, *languages: str) -> list[Block]:
             before = text[: match.start()].rstrip().rpartition("\n")[2]
             found.append(Block(page, language, title and title[1], more != "no-run", before, code))
     return found
+
+
+def outputs(page: Path) -> dict[str, str]:
+    """What the page says that a block prints, by the block: in a text below it with the title "Output"."""
+    found = blocks(page, "python", "text")
+    return {
+        block.code: shown.code
+        for block, shown in pairwise(found)
+        if block.language == "python" and shown.language == "text" and shown.title == "Output"
+    }
 
 
 def name_of(page: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import re
@@ -21,7 +22,7 @@ import yaml
 
 import kubeauth
 from kubeauth.testing import APIServer
-from tests.blocks import PAGES, ROOT, Block, blocks, name_of
+from tests.blocks import PAGES, ROOT, Block, blocks, name_of, outputs
 
 DOCS = ROOT / "docs"
 ARCHITECTURE = DOCS / "architecture.md"
@@ -93,6 +94,53 @@ def test_code_blocks_run(block: str, kubeconfig: str) -> None:
         [sys.executable, "-c", block], env=environ, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
+    for shown in (outputs(page).get(block) for page in PAGES):
+        assert shown is None or alike(run.stdout) == alike(shown)
+
+
+def alike(output: str) -> str:
+    """Without what differs by machine and by run."""
+    for varies in (r"127\.0\.0\.1:\d+", r"(?<='user-agent': )'[^']+'", r"(?<='accept-encoding': )'[^']+'"):
+        output = re.sub(varies, "...", output)
+    return output
+
+
+def test_outputs_are_below_what_prints_them() -> None:
+    """The test above would be content with none."""
+    titled = [block for page in PAGES for block in blocks(page, "text") if block.title == "Output"]
+    assert len(titled) == sum(len(outputs(page)) for page in PAGES) > 0
+
+
+def logged() -> Iterator[tuple[str, str, str]]:
+    """Logger, level and the words of everything that is ever logged."""
+    for path in (ROOT / "kubeauth").rglob("*.py"):
+        named = re.search(r'^logger = logging\.getLogger\("([\w.]+)"\)', path.read_text(), re.M)
+        for node in ast.walk(ast.parse(path.read_text())):
+            call = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            if isinstance(node, ast.Call) and re.fullmatch(
+                "logger.(debug|info|warning|error|critical)", call
+            ):
+                assert named or path.parent.name == "_transport"  # where _state has it for all
+                assert isinstance(node.args[0], ast.Constant), ast.unparse(node)
+                words = re.split(r"%\S*|\n", str(node.args[0].value))
+                logger = named[1] if named else "kubeauth.transport"
+                yield logger, call.removeprefix("logger.").upper(), max(words, key=len).strip(" .:,")
+
+
+def test_operations_tells_of_everything_that_is_logged() -> None:
+    rows = [
+        line for line in (DOCS / "operations.md").read_text().splitlines() if line.startswith("| `kubeauth.")
+    ]
+    found = list(logged())
+    assert len(found) > 10
+    missing = [
+        each
+        for each in found
+        if not any(all(part in row for part in each) for row in rows)
+        # A message that is nothing but the request; and one for programs with --master, which are to come.
+        and each[2] not in ("", "neither --kubeconfig nor --master was given, and")
+    ]
+    assert missing == []
 
 
 def test_blocks_that_are_not_run_say_why() -> None:
@@ -316,7 +364,7 @@ class TestLinksOutOfTheDocumentation:
         assert "````python\n" in module.rendered("a.py")
 
     def test_pages_that_are_coming_are_left_out_and_no_others(self) -> None:
-        module = site()
+        module: Any = site()
         module.COMING = {"coming.md"}
         nav = [
             {"Start": ["index.md", {"Later": "coming.md"}]},

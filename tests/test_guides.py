@@ -416,7 +416,7 @@ class TestPlugin:
             with kubeauth.Client(kubeauth.load_config(document)) as client:
                 return client.get("/version")
 
-        with pytest.raises(kubeauth.errors.PluginFailed, match="not logged in. Run: my-login") as failed:
+        with pytest.raises(kubeauth.errors.PluginFailed, match=r"not logged in\. Run: my-login") as failed:
             ask()
         assert failed.value.exit_code == 1
         assert ask(MY_SESSION="alice").status_code == 200

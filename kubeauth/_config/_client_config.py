@@ -67,7 +67,7 @@ class ClientConfig:
     username: str | None = None
     password: Secret[str] | None = None
     client_cert_data: bytes | None = None
-    """A client certificate, PEM, leaf first. With its key it wins over `exec`, as a token or a password does."""
+    """A client certificate, PEM, leaf first. With its key it wins over `exec`, as token and password do."""
     client_key_data: Secret[bytes] | None = None
     client_cert_file: str | None = None
     """The same in files, which are read again every second."""

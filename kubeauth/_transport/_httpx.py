@@ -54,8 +54,9 @@ class KubeTransport(SyncTransport[httpx.Request, httpx.Response], httpx.BaseTran
     again while it runs. Without a config it loads the one kubectl would use.
 
     - `inner` makes the transport below, for each pool of connections: a function of an ssl.SSLContext and an
-      httpx.Proxy, or None, that returns an httpx transport. `http1`, `http2` and `limits` are for the default.
-    - `limits` are 100 idle connections, kept for 90 seconds, and any number of them in use.
+      httpx.Proxy, or None, that returns an httpx transport.
+    - `http1`, `http2` and `limits` are for the one that is made without it. The limits are
+      100 idle connections, kept for 90 seconds, and any number in use.
     - `trust_env=False`: no proxy is taken from the environment.
     - `drain_timeout`: seconds after which requests still open on an old certificate are cut; None for never.
     - `clock` is for tests: kubeauth.testing.FakeClock.
