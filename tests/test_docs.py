@@ -12,6 +12,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from itertools import dropwhile, groupby
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -154,20 +155,20 @@ def test_blocks_with_a_title_are_run_by_the_tests_of_the_guides() -> None:
     assert odd == []
 
 
+def typed(line: str) -> Iterator[list[str]]:
+    """The commands of a line, each as its words, without the variables that are set for it."""
+    words = shlex.shlex(line, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    for is_operator, group in groupby(words, lambda word: set(word) <= set("|&;<>()")):
+        command = list(dropwhile(re.compile(r"\w+=").match, group))
+        if command and not is_operator:
+            yield command
+
+
 def commands(block: Block) -> Iterator[list[str]]:
-    """What is typed in it: each command as its words, without the variables that are set for it."""
-    text = block.code.replace("\\\n", " ")
-    lines = [
-        line.removeprefix("$ ")
-        for line in text.splitlines()
-        if block.language == "sh" or line.startswith("$ ")
-    ]
-    for line in lines:
-        words = shlex.split(line, comments=True)
-        while words and re.match(r"\w+=", words[0]):
-            words.pop(0)
-        if words:
-            yield words
+    for line in block.code.replace("\\\n", " ").splitlines():
+        if block.language == "sh" or line.startswith("$ "):
+            yield from typed(line.removeprefix("$ "))
 
 
 TYPED = [
@@ -176,9 +177,10 @@ TYPED = [
     for block in blocks(page, "console", "sh")
     for words in commands(block)
 ] + [
-    (name_of(page), shlex.split(typed))
+    (name_of(page), words)
     for page in PAGES
-    for typed in re.findall(r"`((?:\.venv/bin/kubeauth|kubeauth|make) [a-z][^`]*)`", page.read_text())
+    for line in re.findall(r"`((?:\.venv/bin/kubeauth|kubeauth|make) [a-z][^`]*)`", page.read_text())
+    for words in typed(line)
 ]
 
 
@@ -187,7 +189,7 @@ def targets() -> str:
     return subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607
 
 
-@pytest.mark.parametrize(("page", "words"), [pytest.param(*typed, id=" ".join(typed[1])) for typed in TYPED])
+@pytest.mark.parametrize(("page", "words"), [pytest.param(*each, id=" ".join(each[1])) for each in TYPED])
 def test_commands_exist(page: str, words: list[str]) -> None:
     program, *arguments = words
     if program == "make":
@@ -197,7 +199,7 @@ def test_commands_exist(page: str, words: list[str]) -> None:
         from kubeauth.cli._app import app
 
         command: Any = typer.main.get_command(app)
-        while hasattr(command, "commands"):
+        while arguments and hasattr(command, "commands") and not arguments[0].startswith("-"):
             command = command.commands[arguments.pop(0)]
         known = {"--help"} | {option for parameter in command.params for option in parameter.opts}
         assert [

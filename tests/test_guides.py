@@ -26,6 +26,7 @@ import pytest
 import yaml
 
 import kubeauth
+from kubeauth._transport._httpx import ServerCertificateError
 from kubeauth.testing import Answer, APIServer, PluginScript, Received
 from tests.blocks import ROOT, blocks, titled
 
@@ -110,6 +111,26 @@ def test_every_program_of_a_guide_is_run_here() -> None:
         if block.title and block.title.endswith(".py")
     }
     assert [name for name in sorted(programs) if f'"{name}")' not in text] == []
+
+
+def test_programs_are_in_order(tmp_path: Path) -> None:
+    """As the code of this repository is, and narrow enough for a page."""
+    for page in (ROOT / "docs").rglob("*.md"):
+        for block in blocks(page, "python"):
+            if block.title and block.title.endswith(".py"):
+                (tmp_path / block.title).write_text(block.code)
+    settings = ["pyproject.toml", "line-length=100", 'lint.isort.known-first-party=["kubeauth"]']
+    ruff = ["-m", "ruff"], [word for each in settings for word in ("--config", each)]
+    # A traceback for each error is not wanted, and chance is not for secrets.
+    for command in (["check", "--no-cache", "--ignore", "TRY400,S311"], ["format", "--no-cache", "--check"]):
+        ran = subprocess.run(
+            [sys.executable, *ruff[0], *command, *ruff[1], str(tmp_path)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 class TestService:
@@ -361,6 +382,11 @@ class TestFastAPI:
         assert refused.headers["Retry-After"] == "5"
         assert app.get("/readyz").status_code == 503
         assert app.get("/livez").status_code == 200
+
+    def test_a_certificate_that_is_not_accepted_is_for_the_first_handler(self) -> None:
+        # Starlette takes the first class of an error, in the order of its bases, that has a handler.
+        bases = ServerCertificateError.__mro__
+        assert bases.index(kubeauth.errors.KubeAuthError) < bases.index(httpx.TransportError)
 
 
 class TestNotebook:
