@@ -107,7 +107,7 @@ format: $(READY) ## Let ruff put the code in order
 
 .PHONY: docs
 docs: $(READY) $(DOCS_READY) ## Build the documentation into site/, and look it over
-	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
 	$(BIN)/python -m pytest -q -m site tests/test_site.py
 	@echo "The documentation is in site/index.html"
 

@@ -107,7 +107,8 @@ def _path_outside(page: str, target: str) -> str | None:
     if re.match("[a-z]+:", target):
         return None
     path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), target))
-    return None if path.startswith(("docs/", "..")) else path
+    # What is not there is left as it is: mkdocs has a word for that.
+    return None if path.startswith(("docs/", "..")) or not (ROOT / path).exists() else path
 
 
 def _children(directory: Path) -> list[Path]:

@@ -344,6 +344,9 @@ class TestLinksOutOfTheDocumentation:
             "[e](https://x.example/../y)"
         )
 
+    def test_what_is_not_there_is_left_for_mkdocs_to_complain_of(self) -> None:
+        assert site().for_the_site("client.md", "[a](../examples/nope.py)") == "[a](../examples/nope.py)"
+
     def test_from_a_page_further_down(self) -> None:
         text = "[a](../../examples/watch.py) [b](../exec.md#when-it-is-run)"
         moved = "[a](../source/examples/watch.py.md) [b](../exec.md#when-it-is-run)"
