@@ -56,6 +56,11 @@ def pages() -> dict[str, Page]:
     return {path.relative_to(SITE).as_posix(): Page(path.read_text()) for path in found}
 
 
+@pytest.fixture(autouse=True)
+def built() -> None:
+    pages()
+
+
 def is_elsewhere(address: str) -> bool:
     return bool(urlsplit(address).netloc) or urlsplit(address).scheme in ("http", "https")
 
