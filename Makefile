@@ -9,6 +9,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 READY := $(VENV)/.ready
+DOCS_VENV ?= .venv-docs
+DOCS_READY := $(DOCS_VENV)/.ready
 
 define find_python
 $$( for p in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -20,19 +22,27 @@ endef
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
+# $(call new_venv,directory,what to install): a virtual environment with that in it.
+define new_venv
+@python="$(find_python)"; \
+if [ -z "$$python" ]; then echo "kubeauth needs Python 3.11 or newer; none found (set PYTHON=/path/to/python3)" >&2; exit 1; fi; \
+echo "Setting up $(1) with $$python"; \
+if [ -n "$(UV)" ]; then \
+  uv venv -q --clear --python "$$python" $(1) && \
+  uv pip install -q --python $(1)/bin/python $(2); \
+else \
+  "$$python" -m venv --clear $(1) && \
+  $(1)/bin/python -m pip install -q --upgrade 'pip>=25.1' && \
+  $(1)/bin/python -m pip install -q $(2); \
+fi
+@touch $@
+endef
+
 $(READY): pyproject.toml
-	@python="$(find_python)"; \
-	if [ -z "$$python" ]; then echo "kubeauth needs Python 3.11 or newer; none found (set PYTHON=/path/to/python3)" >&2; exit 1; fi; \
-	echo "Setting up $(VENV) with $$python"; \
-	if [ -n "$(UV)" ]; then \
-	  uv venv -q --clear --python "$$python" $(VENV) && \
-	  uv pip install -q --python $(BIN)/python -e '.[all]' --group dev; \
-	else \
-	  "$$python" -m venv --clear $(VENV) && \
-	  $(BIN)/python -m pip install -q --upgrade 'pip>=25.1' && \
-	  $(BIN)/python -m pip install -q -e '.[all]' --group dev; \
-	fi
-	@touch $@
+	$(call new_venv,$(VENV),-e '.[all]' --group dev)
+
+$(DOCS_READY): pyproject.toml
+	$(call new_venv,$(DOCS_VENV),--group docs)
 
 .PHONY: venv
 venv: $(READY) ## Make the virtual environment only
@@ -47,7 +57,7 @@ config: $(READY) ## Show what your kubeconfig (or a bundled sample) resolves to
 
 .PHONY: test
 test: $(READY) ## Run the tests (only Python is needed)
-	$(BIN)/python -m pytest -q -m "not load and not e2e" -n auto --dist loadfile --cov --cov-report= --cov-fail-under=0
+	$(BIN)/python -m pytest -q -m "not load and not e2e and not site" -n auto --dist loadfile --cov --cov-report= --cov-fail-under=0
 	$(BIN)/coverage report
 
 .PHONY: test-load
@@ -95,6 +105,17 @@ format: $(READY) ## Let ruff put the code in order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+.PHONY: docs
+docs: $(READY) $(DOCS_READY) ## Build the documentation into site/, and look it over
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
+	$(BIN)/python -m pytest -q -m site tests/test_site.py
+	@echo "The documentation is in site/index.html"
+
+PORT ?= 8000
+.PHONY: docs-serve
+docs-serve: $(DOCS_READY) ## Show the documentation on loopback, as you write it (PORT=8000)
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs serve --livereload --dev-addr 127.0.0.1:$(PORT)
+
 .PHONY: bench
 bench: $(READY) ## Compare with the alternatives
 	$(BIN)/python -m benchmarks.cost
@@ -104,4 +125,4 @@ bench: $(READY) ## Compare with the alternatives
 
 .PHONY: clean
 clean: ## Remove what make made
-	rm -rf .venv .venv-* .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache dist $(ORACLE)
+	rm -rf .venv .venv-* site .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache dist $(ORACLE)

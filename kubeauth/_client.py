@@ -58,8 +58,14 @@ class Client(httpx.Client):
 
     Without a config it loads the one kubectl would use, or that of a `context` by name. Paths are relative
     to the config's server. Trust, credentials and proxy are those of the config; see KubeTransport for what
-    happens to them, and for `inner` and `drain_timeout`. Only connecting has a timeout, so that a quiet
-    watch lives. Everything else is as httpx has it.
+    happens to them, and for `inner`, `http1`, `http2`, `limits`, `trust_env`, `drain_timeout` and `clock`.
+
+    Only connecting has a `timeout`, of 30 seconds, so that a quiet watch lives. `options` are httpx's own:
+    `auth`, `params`, `headers`, `cookies`, `follow_redirects`, `max_redirects`, `event_hooks`,
+    `default_encoding` and `mounts`. Everything else is as httpx has it, too.
+
+    Raises ConfigError, TLSError or CredentialError for what is wrong with the config, and TypeError for
+    options that would take effect beside it: `verify`, `cert`, `proxy` and `transport`.
     """
 
     def __init__(
@@ -102,7 +108,7 @@ class Client(httpx.Client):
 
 
 class AsyncClient(httpx.AsyncClient):
-    """As Client, for asyncio and trio: `await client.get("/api/v1/namespaces")`.
+    """As Client, an httpx.AsyncClient for asyncio and trio: `await client.get("/api/v1/namespaces")`.
 
     Belongs to the event loop it is first used in, and does not work in a child after a fork.
     """

@@ -180,6 +180,9 @@ class KubeConfigError(ConfigError):
 class InClusterError(ConfigError):
     """This process is not in a pod, or its service account cannot be read."""
 
+    path: str | None
+    """The file that cannot be read, if it is about one."""
+
     def __init__(self, message: str, *, path: str | None = None) -> None:
         super().__init__(message)
         self.path = path
@@ -187,6 +190,11 @@ class InClusterError(ConfigError):
 
 class PluginNotAllowed(ConfigError):
     """The plugin policy does not allow this plugin."""
+
+    command: str
+    """As the kubeconfig has it, in its shortest form."""
+    policy: str
+    """`DenyAll` or `Allowlist`."""
 
     def __init__(self, message: str, *, command: str, policy: str) -> None:
         super().__init__(message)
@@ -201,6 +209,9 @@ class CredentialError(KubeAuthError):
 class PluginError(CredentialError):
     """The exec plugin gave no credential."""
 
+    command: str
+    """As the kubeconfig has it, in its shortest form."""
+
     def __init__(self, message: str, *, command: str) -> None:
         super().__init__(message)
         self.command = command
@@ -209,6 +220,9 @@ class PluginError(CredentialError):
 class PluginNotFound(PluginError):
     """The plugin's command is not on PATH, or not at the path given."""
 
+    install_hint: str
+    """What the kubeconfig says about how to get it, with nothing in it that could steer a terminal."""
+
     def __init__(self, message: str, *, command: str, install_hint: str = "") -> None:
         super().__init__(message, command=command)
         self.install_hint = install_hint
@@ -216,6 +230,9 @@ class PluginNotFound(PluginError):
 
 class PluginNotStarted(PluginError):
     """The system refused to start the plugin: not executable, arguments too long, out of files."""
+
+    errno: int | None
+    """What the system said, as in the module errno."""
 
     def __init__(self, message: str, *, command: str, errno: int | None = None) -> None:
         super().__init__(message, command=command)
@@ -229,6 +246,11 @@ class PluginNeedsTerminal(PluginError):
 class PluginFailed(PluginError):
     """The plugin ran and failed."""
 
+    exit_code: int
+    """-1 if it was ended by a signal."""
+    stderr_tail: str
+    """The last 4 KiB of what it wrote to stderr."""
+
     def __init__(self, message: str, *, command: str, exit_code: int, stderr_tail: str = "") -> None:
         super().__init__(message, command=command)
         self.exit_code = exit_code
@@ -238,6 +260,9 @@ class PluginFailed(PluginError):
 class PluginTimeout(PluginError):
     """The plugin took longer than it was given."""
 
+    seconds: float
+    """What it was given: ExecOptions.timeout."""
+
     def __init__(self, message: str, *, command: str, seconds: float) -> None:
         super().__init__(message, command=command)
         self.seconds = seconds
@@ -245,6 +270,9 @@ class PluginTimeout(PluginError):
 
 class PluginOutputError(PluginError):
     """The plugin printed something that is not a usable ExecCredential."""
+
+    reason: str
+    """What is wrong with it, without any of what it printed."""
 
     def __init__(self, message: str, *, command: str, reason: str) -> None:
         super().__init__(message, command=command)
@@ -254,6 +282,9 @@ class PluginOutputError(PluginError):
 class OidcError(CredentialError):
     """The OIDC issuer gave no token, or there is nothing to ask it with."""
 
+    issuer: str
+    """Its URL, without a password."""
+
     def __init__(self, message: str, *, issuer: str) -> None:
         super().__init__(message)
         self.issuer = issuer
@@ -262,6 +293,9 @@ class OidcError(CredentialError):
 class OidcWriteError(OidcError):
     """New tokens could not be written back to the kubeconfig, so they are not used either."""
 
+    path: str
+    """The kubeconfig."""
+
     def __init__(self, message: str, *, issuer: str, path: str) -> None:
         super().__init__(message, issuer=issuer)
         self.path = path
@@ -269,6 +303,9 @@ class OidcWriteError(OidcError):
 
 class TokenFileError(CredentialError):
     """A token file is missing, unreadable or empty."""
+
+    path: str
+    """The file."""
 
     def __init__(self, message: str, *, path: str) -> None:
         super().__init__(message)
@@ -281,6 +318,9 @@ class TLSError(KubeAuthError):
 
 class ServerCertificateError(TLSError):
     """The API server's certificate is not accepted. From a client it is an `httpx.ConnectError` as well."""
+
+    verify_code: int
+    """OpenSSL's number for what is wrong (X509_V_ERR_...); 0 if it was not OpenSSL who said so."""
 
     def __init__(self, message: str, *, verify_code: int = 0) -> None:
         super().__init__(message)
@@ -301,6 +341,9 @@ class RegistryError(KubeAuthError):
 class ProviderError(RegistryError):
     """An image credential provider failed."""
 
+    provider: str
+    """Its name in the configuration."""
+
     def __init__(self, message: str, *, provider: str) -> None:
         super().__init__(message)
         self.provider = provider
@@ -313,6 +356,9 @@ class ChallengeError(RegistryError):
 class DiscoveryError(KubeAuthError):
     """A cluster could not be discovered safely."""
 
+    reply: int | None
+    """The HTTP status that it was given, if it is about one."""
+
     def __init__(self, message: str, *, reply: int | None = None) -> None:
         super().__init__(message)
         self.reply = reply
@@ -320,6 +366,9 @@ class DiscoveryError(KubeAuthError):
 
 class AdmissionError(KubeAuthError):
     """An admission request cannot be answered."""
+
+    uid: str
+    """Of the request."""
 
     def __init__(self, message: str, *, uid: str = "") -> None:
         super().__init__(message)

@@ -92,14 +92,17 @@ class ExecInfo:
 class Credential:
     """What a plugin answers: a token, or a client certificate with its key, or both. Printing it hides them.
 
-    Certificate (leaf first, intermediates behind it) and key are PEM. `expires` is an aware datetime, or how
-    long from the moment it is printed; without it, clients keep the credential until a server refuses it.
+    Token, certificate and key are given as str, bytes or `Secret`.
     """
 
     token: _Text | None = None
     certificate: _Text | None = None
+    """PEM: the leaf first, intermediates behind it."""
     key: _Text | None = None
+    """PEM, and not encrypted."""
     expires: datetime | timedelta | None = None
+    """When it is over: a datetime with a time zone, or how long from the moment it is printed. Without it,
+    clients keep the credential until a server refuses it."""
 
     def __post_init__(self) -> None:
         for name in ("token", "certificate", "key"):

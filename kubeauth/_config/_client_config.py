@@ -43,28 +43,40 @@ class ClientConfig:
     server: str
     """The API server's URL: https, unless the kubeconfig says http. A path is a prefix for all requests."""
     namespace: str = "default"
+    """For whoever builds paths: no request is changed by it."""
     context: str | None = None
     """The name of the kubeconfig context this came from."""
 
     ca_data: bytes | None = None
+    """Whom to trust, as PEM. Wins over `ca_file`; without either, the system's roots."""
     ca_file: str | None = None
+    """The same in a file, which is read again every five minutes."""
     insecure_skip_tls_verify: bool = False
+    """Trust any server. Not beside a CA."""
     tls_server_name: str | None = None
+    """The name to ask the server for, and to verify, in the place of its host."""
     proxy_url: str | None = None
+    """The proxy for everything; without it the environment's, by Go's rules."""
     disable_compression: bool = False
+    """Do not ask for compressed answers."""
 
     token: Secret[str] | None = None
     """With `token_file`: what to use while the file has never been read."""
     token_file: str | None = None
+    """Read again when what was read is 50 seconds old."""
     username: str | None = None
     password: Secret[str] | None = None
     client_cert_data: bytes | None = None
+    """A client certificate, PEM, leaf first. With its key it wins over `exec`, as token and password do."""
     client_key_data: Secret[bytes] | None = None
     client_cert_file: str | None = None
+    """The same in files, which are read again every second."""
     client_key_file: str | None = None
 
     impersonate: Impersonation | None = None
+    """Whom to act as."""
     exec: ExecConfig | None = None
+    """The plugin to ask for a credential."""
     oidc: OidcConfig | None = None
     """`auth-provider: oidc`. Never beside `exec`."""
 

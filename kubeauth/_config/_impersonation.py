@@ -16,9 +16,13 @@ class Impersonation:
     """The user to impersonate, with uid, groups and extra fields."""
 
     user: str
+    """`as` in a kubeconfig."""
     uid: str = ""
+    """`as-uid`."""
     groups: Sequence[str] = ()
+    """`as-groups`."""
     extra: Mapping[str, Sequence[str]] = field(default_factory=lambda: FrozenDict[str, tuple[str, ...]]())
+    """`as-user-extra`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "groups", tuple(self.groups))

@@ -16,16 +16,16 @@ CA, CA_DATA = "idp-certificate-authority", "idp-certificate-authority-data"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcOptions:
-    """How tokens are renewed: what no kubeconfig can say.
-
-    `write_back`: whether new tokens are written to the kubeconfig they came from, as kubectl does; without
-    it they live in this process alone. `timeout`, in seconds, is for each step: to wait for another process
-    that renews them, to find the issuer's token endpoint, and to ask it.
-    """
+    """How tokens are renewed: what no kubeconfig can say."""
 
     write_back: bool = True
+    """Whether new tokens are written to the kubeconfig they came from, as kubectl does. Without it they live
+    in this process alone."""
     timeout: float = 30.0
+    """Seconds for each step: to wait for another process that renews them, to find the issuer's token
+    endpoint, and to ask it."""
     refresh_ahead: bool = True
+    """Whether to renew in the background, before the token ends."""
 
     def __post_init__(self) -> None:
         if not self.timeout > 0:
@@ -40,7 +40,9 @@ class OidcConfig:
     client_id: str
     client_secret: Secret[str] | None = None
     id_token: Secret[str] | None = None
+    """What requests are signed with."""
     refresh_token: Secret[str] | None = None
+    """What the next id-token is asked for with."""
     ca_data: bytes | None = None
     ca_file: str | None = None
     """Whom the issuer's certificate must be signed by; the system's trust if there is neither."""

@@ -19,7 +19,9 @@ class PluginPolicy:
     """Which exec plugins may run. Make one with `allow_all()`, `deny_all()` or `allowlist([...])`."""
 
     kind: str = ALLOW_ALL
+    """`AllowAll`, `DenyAll` or `Allowlist`."""
     commands: tuple[str, ...] = ()
+    """What an `Allowlist` allows."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", self.kind or ALLOW_ALL)

@@ -18,15 +18,16 @@ INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecOptions:
-    """How a plugin is run: what no kubeconfig can say.
-
-    `timeout` is in seconds and is for runs that nobody can interact with; None means no limit.
-    """
+    """How a plugin is run: what no kubeconfig can say."""
 
     timeout: float | None = 60.0
+    """Seconds that a run may take, unless a person can be asked; None means no limit."""
     refresh_ahead: bool = True
+    """Whether to renew in the background, before the credential ends."""
     stdin_unavailable: bool = False
+    """Whether the program needs stdin for itself: then no plugin may ask a person."""
     stdin_unavailable_message: str = ""
+    """Why, for the error of a plugin that must."""
 
     def __post_init__(self) -> None:
         if self.timeout is not None and not self.timeout > 0:
@@ -43,12 +44,18 @@ class ExecConfig:
     """
 
     command: str
+    """A name to be found on PATH, or a path."""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=lambda: HiddenDict[str, str]())
+    """Added to the environment of this process."""
     api_version: str
+    """`client.authentication.k8s.io/v1`, or `v1beta1` of it."""
     interactive_mode: str = ""
+    """Whether it may ask a person: `Never`, `IfAvailable` or `Always`."""
     provide_cluster_info: bool = False
+    """Whether it is told about the cluster."""
     install_hint: str = ""
+    """What to show if it is not there. A stranger's text."""
     cluster_config: Json = field(default=None, hash=False)
     """The content of the cluster's `client.authentication.k8s.io/exec` extension."""
     options: ExecOptions = field(default_factory=ExecOptions)
@@ -93,12 +100,15 @@ class ExecCluster:
     """What a plugin is told about the cluster when it asks with `provideClusterInfo` (X6)."""
 
     server: str
+    """The API server's URL."""
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
     certificate_authority_data: bytes = b""
+    """PEM; empty for the system's roots."""
     proxy_url: str = ""
     disable_compression: bool = False
     config: Json = field(default=None, hash=False)
+    """The content of the cluster's extension `client.authentication.k8s.io/exec`; None if it has none."""
 
     def __repr__(self) -> str:
         # There may be a password in the address.

@@ -51,8 +51,15 @@ class KubeTransport(SyncTransport[httpx2.Request, httpx2.Response], httpx2.BaseT
 
     Trust, client certificate, token, impersonation and proxy are those of the config, and go to its server
     alone: any other origin is reached with the system's trust and without credentials. Files are read
-    again while it runs. `inner` makes the transport below, from an SSL context and a proxy; requests still
-    open on an old certificate are never cut, unless `drain_timeout` gives them a number of seconds.
+    again while it runs. Without a config it loads the one kubectl would use.
+
+    - `inner` makes the transport below, for each pool of connections: a function of an ssl.SSLContext and an
+      httpx2.Proxy, or None, that returns an httpx2 transport.
+    - `http1`, `http2` and `limits` are for the one that is made without it. The limits are
+      100 idle connections, kept for 90 seconds, and any number in use.
+    - `trust_env=False`: no proxy is taken from the environment.
+    - `drain_timeout`: seconds after which requests still open on an old certificate are cut; None for never.
+    - `clock` is for tests: kubeauth.testing.FakeClock.
 
     Raises ConfigError, TLSError or CredentialError for what is wrong with the config. May be shared between
     threads, and used in a child process after a fork.

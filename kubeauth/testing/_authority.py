@@ -34,7 +34,7 @@ class KeyPair:
 
 
 class Authority:
-    """A CA with a key of its own. `pem` is what goes into `certificate-authority-data`."""
+    """A CA with a key of its own."""
 
     def __init__(
         self, name: str = "kubeauth test CA", *, parent: Self | None = None, key_identifiers: bool = True
@@ -46,6 +46,7 @@ class Authority:
         constraints = x509.BasicConstraints(ca=True, path_length=None)
         self._certificate = self._signed_by(parent or self, name, self._key, [(constraints, True)])
         self.pem = self._certificate.public_bytes(serialization.Encoding.PEM)
+        """Its certificate: what goes into `certificate-authority-data`."""
 
     def intermediate(self, name: str = "kubeauth test intermediate CA") -> Authority:
         """Another authority, signed by this one. What it signs comes with its certificate."""

@@ -58,11 +58,13 @@ class PluginRun:
 class PluginScript:
     """An exec plugin in a directory of yours.
 
-    plugin = PluginScript(tmp_path)
-    plugin.answer(token="t1", expires_in=900)
-    user = {"exec": plugin.stanza()}
-    ...
-    assert len(plugin.runs) == 1
+        plugin = PluginScript(tmp_path)
+        plugin.answer(token="t1", expires_in=900)
+        user = {"exec": plugin.stanza()}
+        ...
+        assert len(plugin.runs) == 1
+
+    A real program, for this Python without site-packages, so that it starts quickly.
     """
 
     def __init__(self, directory: str | os.PathLike[str], name: str = "plugin") -> None:

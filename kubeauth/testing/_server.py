@@ -128,7 +128,7 @@ class APIServer:
     """A local API server: `with APIServer() as server: ...` (or `async with`).
 
     Without `tokens`, `passwords` or `require_certificate` it answers anybody. With any of them, whoever is
-    not known gets a 401. `requests` has everything that arrived. It knows `/version`, `/api/v1/namespaces`,
+    not known gets a 401. It knows `/version`, `/api/v1/namespaces`,
     the names of the commonest resources (discovery) and who asks (SelfSubjectReview); `on` teaches it more.
 
     `authenticate` has the last word on who it is: a function that is given each request and returns the
@@ -152,8 +152,10 @@ class APIServer:
         self.authority = authority or Authority()
         self.client_authority = client_authority or self.authority
         self.tokens = dict(tokens or {})
+        """Who is known by which token; may be changed while it runs."""
         self.passwords = dict(passwords or {})
         self.requests: list[Received] = []
+        """Everything that arrived."""
         self._authenticate = authenticate
         self._anybody = not (tokens or passwords or require_certificate or authenticate)
         self._answers: dict[tuple[str, str], Answers] = {}
@@ -163,6 +165,7 @@ class APIServer:
             context = self._context(certificate or self.authority.server(*NAMES), require_certificate)
         self._listener = Listener(self._respond, context)
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._listener.port}"
+        """Where it listens: loopback, on a port that was free."""
         self.on("GET", "/version", Answer(body=_VERSION))
         self.on("GET", "/api", Answer(body={"kind": "APIVersions", "versions": ["v1"]}))
         self.on("GET", "/api/v1", Answer(body=_core_resources()))
