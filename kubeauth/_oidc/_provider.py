@@ -138,7 +138,7 @@ class OidcProvider:
     def _not_written(self, trouble: Trouble) -> OidcWriteError:
         return OidcWriteError(
             f"{ASKED}could not persist new tokens: {trouble.reason}. {trouble.advice} To keep them in this "
-            "process alone: load_config(oidc_options=OidcOptions(write_back=False)); where a refresh-token is "
+            "process alone: load_config(oidc_options=OidcOptions(write_back=False)); if a refresh-token is "
             "good once, whoever else uses the file must then log in again.",
             issuer=self.name,
             path=self._config.path or "",
