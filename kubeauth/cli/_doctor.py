@@ -91,7 +91,10 @@ class _Progress:
     def tell(self, what: str) -> None:
         """One that ends with a line break stays: what comes next may write here too."""
         if self._is_wanted:
-            sys.stderr.write(f"\r\x1b[KLooking at {what}")
+            text = what.rstrip("\n")
+            # A line that is longer than the screen could not be wiped.
+            line = f"Looking at {text}"[: shutil.get_terminal_size().columns - 1]
+            sys.stderr.write(f"\r\x1b[K{line}{what[len(text) :]}")
             sys.stderr.flush()
 
     def clear(self) -> None:

@@ -164,7 +164,8 @@ class Examination:
                 skew = heard.skew if skew is None else skew
                 if heard.failure is None:
                     said = hear(client, "GET", "/version", timeout=self._wanted.timeout)
-                    version = said if said.status == 200 or not version.status else version
+                    # Some tell nobody but those they know, and some the other way round.
+                    version = version if version.status == 200 != said.status else said
                     ready = hear(client, "GET", "/readyz", timeout=self._wanted.timeout)
         yield self._clock(skew)
         yield version_finding(version)

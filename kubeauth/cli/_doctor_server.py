@@ -98,7 +98,8 @@ def _who_advice(methods: Sequence[str]) -> str:
         advice.append("is the client certificate signed by a CA that this cluster takes, and not over?")
     if not advice:
         advice.append("get a new one: it is over, was revoked, or is for another cluster")
-    return "; ".join(advice).capitalize()
+    said = "; ".join(advice)
+    return f"{said[0].upper()}{said[1:]}"
 
 
 def clock_finding(skew: float | None, lives: Sequence[Life], now: float) -> Finding:

@@ -99,7 +99,7 @@ class Showing:
             yield skipped("credential", why_not)
             return
         # Whatever it has to say comes below.
-        self._tell(f"what {seen.command} gives\n")
+        self._tell(f"what {os.path.basename(seen.command)} gives\n")
         cluster = exec_cluster(self.config) if plugin.provide_cluster_info else None
         yield self._given_by(Plugin(plugin, cluster, COUNTS))
 

@@ -20,8 +20,8 @@ from kubeauth import ClientConfig
 from kubeauth.cli._doctor_certificates import Certificate
 from kubeauth.cli._doctor_findings import Level
 from kubeauth.cli._doctor_network import connect, look_up, route_to, within
-from kubeauth.cli._doctor_probe import anonymous, ask_once
-from kubeauth.cli._doctor_tls import ca_finding, server_cert_finding, tls_finding
+from kubeauth.cli._doctor_probe import BROKEN, IDENTITY, Failure, Heard, anonymous, ask_once
+from kubeauth.cli._doctor_tls import ca_finding, obstacle, read_ca, server_cert_finding, tls_finding
 from kubeauth.cli._doctor_words import DAY
 from kubeauth.testing import Answer, APIServer, Authority
 from tests.cli.doctoring import SENTINEL, Report, examined, written
@@ -136,8 +136,6 @@ class TestCertificates:
 
     def test_a_ca_file_that_cannot_be_read_any_more(self, server: APIServer) -> None:
         config = ClientConfig(server=server.url, ca_file="/gone")
-        from kubeauth.cli._doctor_tls import read_ca
-
         finding = ca_finding(config, read_ca(config), None, 0.0)
         assert (finding.level, finding.next_step) == (Level.ERROR, "Check the path.")
 
@@ -172,6 +170,12 @@ class TestCertificates:
             found = examined(kubeconfig=written(tmp_path / "config", server.kubeconfig(user)))
         found.fine(*warned)
         assert found.one("whoami").summary == "alice"
+
+    def test_a_server_that_wants_one_before_anything_else(self) -> None:
+        """In TLS 1.2, and in Go's words: the server has been verified by then."""
+        heard = Heard(failure=Failure(IDENTITY, "asks for a client certificate", "Use one"))
+        assert tls_finding(ClientConfig(server="https://h"), heard, None).level is Level.OK
+        assert obstacle(heard) is None
 
     def test_a_server_certificate_without_names(self) -> None:
         bare = Certificate("CN=x", "CN=y", (), 0.0, 1000 * DAY)
@@ -216,6 +220,11 @@ class TestConnections:
         finding = tls_finding(server.config(), heard, None)
         assert "alert handshake failure" in finding.summary
         assert finding.level is Level.WARNING
+
+    def test_a_port_that_is_closed_meanwhile(self) -> None:
+        heard = ask_once(ClientConfig(server=f"https://127.0.0.1:{closed_port()}"), "/version", 5.0)
+        assert heard.failure is not None
+        assert (heard.failure.kind, "refused" in heard.failure.what) == (BROKEN, True)
 
     def test_a_black_hole(self, server: APIServer, look: Look) -> None:
         with listening(silent) as port:
