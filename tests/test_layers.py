@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "metrics",
         "plugin",
         "testing",
-    },  # fmt: skip
+    },
     "adapters": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client", "httpx2", "metrics"},
     "__main__": {"cli"},
     # The face: it names everything, and loads it when asked.

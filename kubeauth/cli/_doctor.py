@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import shutil
 import sys
@@ -59,6 +60,9 @@ def run(options: Options) -> int:
         findings = Examination(wanted_by(options), progress.tell).findings()
     finally:
         progress.clear()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name in a kubeconfig may have letters that this terminal has not.
+        sys.stdout.reconfigure(errors="backslashreplace")
     if options.output == "json":
         print(as_json(findings))
     else:

@@ -12,7 +12,7 @@ from kubeauth._config._merge import merge
 from kubeauth._config._model import Cluster, Kubeconfig, Overrides, User
 from kubeauth._config._select import Selection, select
 from kubeauth._config._server import uses_tls, without_password
-from kubeauth._config._validate import all_problems
+from kubeauth._config._validate import all_problems, context_problems
 from kubeauth.cli._doctor_findings import Finding, error, ok, skipped, warning
 from kubeauth.cli._doctor_words import counted, of_problem, parted
 from kubeauth.errors import ConfigError, KubeConfigError, Problem
@@ -150,6 +150,17 @@ def entries_findings(resolved: Resolved) -> Iterator[Finding]:
     else:
         credentials = " and ".join(methods) or "no credential"
         yield ok("entries", f"{server} with {credentials}{as_whom}; nothing wrong with them", **facts)
+    for problem in _of_context(selection, resolved.merged):
+        yield warning("entries", *of_problem(problem), field=problem.field, path=problem.path)
+
+
+def _of_context(selection: Selection, merged: Kubeconfig) -> Iterator[Problem]:
+    """What is wrong with a context that can be used all the same (K30), and no flag has mended."""
+    mended = {".user": selection.user_name, ".cluster": selection.cluster_name or selection.cluster.server}
+    if selection.context_name:
+        for problem in context_problems(selection.context_name, selection.context, merged):
+            if not any((problem.field or "").endswith(end) and by for end, by in mended.items()):
+                yield problem
 
 
 def methods_of(config: ClientConfig) -> list[str]:
@@ -167,8 +178,10 @@ def methods_of(config: ClientConfig) -> list[str]:
 
 def others_finding(resolved: Resolved) -> Finding:
     """What is wrong with entries that are not in use (K30), counted."""
-    selection = resolved.selection
-    problems = all_problems(resolved.merged, unreadable)
+    selection, merged = resolved.selection, resolved.merged
+    if not (merged.contexts or merged.clusters or merged.users):
+        return skipped("others", "there are no entries")
+    problems = all_problems(merged, unreadable)
     if isinstance(selection, Selection):
         used = (
             "current-context",

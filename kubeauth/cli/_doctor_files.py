@@ -67,6 +67,8 @@ def make_private(path: str) -> str:
 def file_findings(files: Sequence[File], named_by: str, *, in_pod: bool) -> Iterator[Finding]:
     """A line for each. `named_by` is who named them: --kubeconfig, KUBECONFIG, or nobody."""
     before: dict[Entry, str] = {}
+    if not files:
+        yield _nowhere(named_by)
     for file in files:
         facts: dict[str, Json] = {"path": file.path, "named_by": named_by or None}
         if file.found.missing:
@@ -80,6 +82,16 @@ def file_findings(files: Sequence[File], named_by: str, *, in_pod: bool) -> Iter
             yield _readable(file, config, before, facts)
             for entry in entries_of(config):
                 before.setdefault(entry, file.path)
+
+
+def _nowhere(named_by: str) -> Finding:
+    if named_by:
+        say = error if named_by == "--kubeconfig" else warning
+        return say(
+            "file", f"{named_by} names no file", f"Name one, or leave out {named_by}.", named_by=named_by
+        )
+    advice = "Set KUBECONFIG to the path of a kubeconfig, or HOME."
+    return warning("file", "there is no home directory to look in", advice, named_by=None)
 
 
 def _missing(path: str, named_by: str, in_pod: bool) -> Finding:

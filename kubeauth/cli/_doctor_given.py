@@ -111,9 +111,9 @@ def _nothing_given(given: Given, facts: dict[str, Json]) -> Finding:
     if isinstance(wrong, PluginTimeout):
         summary = f"{given.place} took more than {wrong.seconds:g} s and was ended"
         advice = (
-            "Run the command of users[].user.exec by hand to see what it waits for, or give it more time: "
+            "Run the command of users[].user.exec by hand: what does it wait for? If it only takes long, "
+            "give it more with --plugin-timeout 5m"
         )
-        advice += "--plugin-timeout 5m"
         return error("credential", summary, advice, **facts)
     return error("credential", *parted(str(wrong)), **facts)
 
@@ -123,11 +123,11 @@ def lives_of(given: Given) -> Iterator[Life]:
     answer = given.answer
     if answer is None:
         return
-    yield Life("it", None, answer.expires)
+    yield Life("the credential", None, answer.expires)
     if answer.token is not None and (end := token_end(answer.token)) is not None:
-        yield Life("its token", None, end)
+        yield Life("the token in it", None, end)
     if answer.certificate is not None and (leaf := certificate_of(answer.certificate)) is not None:
-        yield Life("its certificate", leaf.not_before, leaf.not_after)
+        yield Life("the certificate in it", leaf.not_before, leaf.not_after)
 
 
 def token_end(token: Secret[str]) -> float | None:

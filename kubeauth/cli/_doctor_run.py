@@ -30,6 +30,7 @@ from kubeauth.cli._doctor_probe import Heard, hear
 from kubeauth.cli._doctor_server import ask_who, clock_finding, ready_finding, version_finding, whoami_finding
 from kubeauth.cli._doctor_showing import Showing, secrets_of
 from kubeauth.cli._doctor_way import IDS, Way
+from kubeauth.cli._doctor_words import parted
 from kubeauth.errors import KubeAuthError
 
 logger = logging.getLogger("kubeauth.doctor")
@@ -85,6 +86,8 @@ class Examination:
         for id, step in steps.items():
             try:
                 found += step()
+            except KubeAuthError as wrong:
+                found.append(error(id, *parted(str(wrong))))
             except Exception as fault:
                 # Where it happened may be told, but not its words: they may quote a secret.
                 kind, places = type(fault).__name__, "".join(traceback.format_tb(fault.__traceback__))

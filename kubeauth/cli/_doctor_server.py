@@ -42,8 +42,10 @@ def whoami_finding(heard: Heard, *, is_review: bool, methods: Sequence[str]) -> 
         advice = heard.failure.advice or "What does the server's log say?"
         return error("whoami", heard.failure.what, advice, **facts)
     if heard.status == 401:
-        shown = " and ".join(methods) or "no credential"
-        summary = f"401 Unauthorized: the server does not know who you are ({shown})"
+        summary = "401 Unauthorized: the server wants to know who you are, and there is no credential"
+        if methods:
+            shown = " or ".join(_credential_of(method) for method in methods)
+            summary = f"401 Unauthorized: the server does not know who you are by {shown}"
         return error("whoami", summary, _who_advice(methods), **facts)
     if heard.status == 403:
         return _forbidden(said, methods, facts)
@@ -57,6 +59,12 @@ def whoami_finding(heard: Heard, *, is_review: bool, methods: Sequence[str]) -> 
         summary = "the server knows you, but is too old to say as whom (Kubernetes before 1.26)"
         return ok("whoami", summary, **facts)
     return _known(heard, methods, facts)
+
+
+def _credential_of(method: str) -> str:
+    if method.startswith("the plugin"):
+        return f"the credential of {method}"
+    return "the id-token" if "issuer" in method else f"the {method.partition(' ')[2]}"
 
 
 def _known(heard: Heard, methods: Sequence[str], facts: dict[str, Json]) -> Finding:
@@ -79,12 +87,12 @@ def _forbidden(said: str, methods: Sequence[str], facts: dict[str, Json]) -> Fin
     if ANONYMOUS in said:
         summary = f"403 Forbidden: the server takes you for nobody ({ANONYMOUS}), who may do next to nothing"
         return error("whoami", summary, _who_advice(methods), **facts)
-    summary = (
-        f"403 Forbidden: the server knows you, but you may not even ask who you are{said and f': {said}'}"
-    )
-    advice = (
-        "Logging in again does not help. Ask for the role system:basic-user, or to be allowed to impersonate."
-    )
+    known = "403 Forbidden: the server knows you, but"
+    if "cannot impersonate" in said:
+        summary = f"{known} does not let you act as somebody else: {said}"
+        return error("whoami", summary, "Leave out --as, or ask for the right to impersonate.", **facts)
+    summary = f"{known} you may not even ask who you are{said and f': {said}'}"
+    advice = "Logging in again does not help: ask whoever runs the cluster for the role system:basic-user."
     return error("whoami", summary, advice, **facts)
 
 
@@ -140,7 +148,7 @@ def ready_finding(heard: Heard) -> Finding:
     """Whether the server thinks that it is well."""
     facts: dict[str, Json] = {"status": heard.status or None}
     if not heard.status and heard.failure is None:
-        return skipped("ready", "there was nobody to ask it as")
+        return skipped("ready", "there is no credential to ask with")
     if heard.status == 200:
         return ok("ready", "the server says that it is ready", **facts)
     if heard.status in (401, 403, 404):

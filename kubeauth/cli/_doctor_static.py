@@ -115,9 +115,7 @@ def client_cert_finding(
     key_path = None if config.client_key_data else shown_path(config.client_key_file or "")
     facts: dict[str, Json] = {"path": path, "key_path": key_path}
     if isinstance(found, ClientCertificateError):
-        what, advice = parted(str(found))
-        advice = advice or "Put a certificate and its own key there."
-        return error("client-cert", what, advice, **facts, key_matches=False)
+        return error("client-cert", *parted(str(found)), **facts, key_matches=False)
     leaf = certificate_of(found.certificate)
     facts |= {"key_matches": True}
     if leaf is None:

@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._documents import Json
 from kubeauth._transport._tls import ca_place, read_trust
+from kubeauth._transport._words import UNKNOWN_ISSUER, WRONG_NAME
 from kubeauth.cli._doctor_certificates import Certificate, certificate_of, certificates_of, signer
 from kubeauth.cli._doctor_findings import Finding, Level, error, ok, skipped, warning
 from kubeauth.cli._doctor_probe import CERTIFICATE, IDENTITY, LATE, PROXY, REFUSED, TLS, Heard
 from kubeauth.cli._doctor_words import counted, listed, parted, took
 from kubeauth.errors import TLSError
-
-# X509_V_ERR_*: what is wrong is the name.
-_WRONG_NAME = (62, 64)
 
 
 def read_ca(config: ClientConfig) -> list[Certificate] | TLSError | None:
@@ -61,8 +59,10 @@ def tls_finding(config: ClientConfig, heard: Heard, shown: Certificate | None) -
         # Whoever has a certificate to show may fare better: whoami tells.
         return warning("tls", failure.what, failure.advice, **facts)
     what = failure.what
-    if failure.verify_code in _WRONG_NAME and shown is not None:
+    if failure.verify_code in WRONG_NAME and shown is not None:
         what += f"; it is for {listed(shown.names, 8) or 'no name at all'}"
+    if failure.verify_code in UNKNOWN_ISSUER and shown is not None:
+        what += f"; it is signed by {shown.issuer}"
     return error("tls", what, failure.advice, **facts)
 
 

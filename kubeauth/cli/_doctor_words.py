@@ -14,7 +14,7 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 def parted(message: str) -> tuple[str, str]:
     """What happened, and what to do: errors of kubeauth say the one in their first sentence."""
     what, _, advice = message.removeprefix(ASKED).replace("\n", " ").partition(". ")
-    return what.rstrip("."), advice.strip()
+    return what.rstrip("."), advice.strip() or "Mend that, and look again."
 
 
 def of_problem(problem: Problem) -> tuple[str, str]:
@@ -25,6 +25,8 @@ def of_problem(problem: Problem) -> tuple[str, str]:
 
 def took(seconds: float) -> str:
     """How long something took."""
+    if seconds < 0.01:
+        return f"{1000 * seconds:.1f} ms"
     return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,11 @@ class TestTheCommand:
         assert {check["status"] for check in found["checks"]} == {"ok"}
         assert {check["next_step"] for check in found["checks"]} == {None}
 
+    def test_whatever_takes_its_output(self, kubeconfig: Path) -> None:
+        with redirect_stdout(Terminal()) as taken:
+            assert run(f"--kubeconfig={kubeconfig}", "--offline") == Status.OK
+        assert "Nothing is wrong" in taken.getvalue()
+
     def test_flags_may_stand_before_it(self, kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as exited:
             main(["--kubeconfig", str(kubeconfig), "doctor", "--offline"])
@@ -94,6 +100,14 @@ class TestTheCommand:
         said = capsys.readouterr().out
         assert "No secret is shown" in said
         assert "--plugin-timeout" in said
+
+    def test_letters_that_the_output_has_not(self, kubeconfig: Path) -> None:
+        environ = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        command = [sys.executable, "-m", "kubeauth", "doctor", f"--kubeconfig={kubeconfig}", "--context=Köln"]
+        ran = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+        assert ran.returncode == Status.FAILED, ran.stderr
+        assert r'context "K\xf6ln" does not exist' in ran.stdout
+        assert ran.stderr == ""
 
     def test_a_fault_of_ours_is_a_line_too(
         self,
@@ -283,5 +297,5 @@ class TestWords:
 
 def test_the_documentation_explains_every_line() -> None:
     page = (ROOT / "docs" / "doctor.md").read_text()
-    rows = re.findall(r"^\| `([a-z-]+)` \|", page, re.M)
+    rows = re.findall(r"^\| `([a-z][a-z-]*)` \|", page, re.M)
     assert rows == [id for ids in SECTIONS.values() for id in ids]

@@ -80,7 +80,7 @@ class TestTokens:
     def test_none_at_all(self, look: Look) -> None:
         found = look({})
         assert found.warned("credential").summary.startswith("none: ")
-        assert "(no credential)" in found.bad("whoami").summary
+        assert "there is no credential" in found.bad("whoami").summary
 
 
 class TestTokenFiles:

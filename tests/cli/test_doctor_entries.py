@@ -106,6 +106,17 @@ def test_a_key_in_the_place_of_its_path(
     assert "not a path" in found.summary
 
 
+def test_a_context_that_works_and_is_not_right(document: dict[str, Any], tmp_path: Path) -> None:
+    document["contexts"][0]["context"] = {"cluster": "local", "namespace": "No_Namespace"}
+    path = written(tmp_path / "config", document)
+    found = examined("--token=alices-token", kubeconfig=path)
+    found.fine("entries")
+    assert [finding.level for finding in found.all("entries")] == [Level.OK, Level.WARNING, Level.WARNING]
+    assert "user was not specified" in found.all("entries")[1].summary
+    # A flag has mended half of it.
+    assert "DNS_LABEL" in examined("--user=tester", kubeconfig=path).warned("entries").summary
+
+
 def test_problems_elsewhere_are_counted(document: dict[str, Any], tmp_path: Path) -> None:
     document["users"].append({"name": "old", "user": {"client-certificate": "/gone", "client-key": "/gone"}})
     document["contexts"].append({"name": "old", "context": {"cluster": "gone", "user": "old"}})

@@ -36,6 +36,23 @@ def test_a_kubeconfig_that_does_not_exist_at_the_usual_place(tmp_path: Path) -> 
     assert "no configuration has been provided" in found.bad("context").summary
 
 
+def test_a_flag_that_names_nothing() -> None:
+    found = examined(kubeconfig="")
+    assert found.bad("file").summary == "--kubeconfig names no file"
+
+
+def test_a_variable_that_names_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", ":")
+    assert examined().warned("file").next_step == "Name one, or leave out KUBECONFIG."
+
+
+def test_no_place_to_look_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    found = examined()
+    assert "HOME" in found.warned("file").next_step
+    found.bad("context")
+
+
 def test_files_of_the_environment_that_do_not_exist_are_skipped(
     server: APIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

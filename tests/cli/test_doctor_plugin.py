@@ -69,6 +69,15 @@ def test_everything_is_well(look: Look, plugin: PluginScript) -> None:
     assert plugin.runs[0].info["spec"]["cluster"]["server"]
 
 
+def test_what_it_must_be_told_cannot_be_read(server: APIServer, plugin: PluginScript, tmp_path: Path) -> None:
+    (tmp_path / "ca").mkdir()
+    cluster = {"certificate-authority-data": "", "certificate-authority": "ca"}
+    document = server.kubeconfig({"exec": plugin.stanza(provideClusterInfo=True)}, cluster)
+    found = examined(kubeconfig=written(tmp_path / "config", document))
+    found.bad("tls", "ca", "credential")
+    assert "failed to load CA bundle" in found.one("credential").summary
+
+
 class TestFinding:
     def test_one_that_is_not_installed(self, look: Look) -> None:
         found = look(command="acme-login-not-installed", installHint="Get it at https://acme.example\x1b[31m")
@@ -264,7 +273,7 @@ class TestAnswers:
     def test_over_on_arrival(self, look: Look, plugin: PluginScript) -> None:
         plugin.answer(token=TOKEN, expires_in=-180)
         wrong = look().bad("credential")
-        assert "it ended 3 min ago" in wrong.summary
+        assert "the credential ended 3 min ago" in wrong.summary
         assert "Log in again" in wrong.next_step
 
     def test_no_end(self, look: Look, plugin: PluginScript) -> None:
@@ -294,19 +303,19 @@ class TestAnswers:
         plugin.answer(certificate=pair.certificate, key=pair.key, expires_in=3 * 3600)
         found = look()
         found.fine("credential")
-        assert "its certificate ends 2 hours before" in found.warned("credential").summary
+        assert "the certificate in it ends 2 hours before" in found.warned("credential").summary
 
     def test_a_certificate_that_says_more_than_the_plugin(
         self, look: Look, plugin: PluginScript, authority: Authority
     ) -> None:
         pair = authority.client("alice", not_after=NOW + 3 * HOUR)
         plugin.answer(certificate=pair.certificate, key=pair.key)
-        assert "(its certificate 3 hours left)" in look().warned("credential").summary
+        assert "(the certificate in it 3 hours left)" in look().warned("credential").summary
 
     @pytest.mark.parametrize(
         ("begins", "ends", "said"),
-        [(NOW - 3 * HOUR, NOW - 2 * HOUR, "its certificate ended 2 hours ago"),
-         (NOW + HOUR, NOW + 2 * HOUR, "its certificate begins only at ")],
+        [(NOW - 3 * HOUR, NOW - 2 * HOUR, "the certificate in it ended 2 hours ago"),
+         (NOW + HOUR, NOW + 2 * HOUR, "the certificate in it begins only at ")],
     )  # fmt: skip
     def test_a_certificate_that_does_not_count_now(
         self,
@@ -329,4 +338,4 @@ class TestAnswers:
         token = jwt(exp=time.time() + 3600)
         server.tokens[token] = "alice"
         plugin.answer(token=token, expires_in=3 * 3600)
-        assert "its token ends 2 hours before" in look().warned("credential").summary
+        assert "the token in it ends 2 hours before" in look().warned("credential").summary

@@ -65,7 +65,7 @@ class TestWhoAmI:
     def test_401(self, server: APIServer, look: Look, user: dict[str, Any], advice: str) -> None:
         found = look(server, user)
         wrong = found.bad("whoami")
-        assert wrong.summary.startswith("401 Unauthorized: the server does not know who you are")
+        assert wrong.summary.startswith("401 Unauthorized: the server ")
         assert advice in wrong.next_step
         assert found.levels["clock"] is Level.OK
         assert found.levels["version"] is found.levels["ready"] is Level.SKIPPED
@@ -88,6 +88,11 @@ class TestWhoAmI:
         assert wrong.summary.startswith("403 Forbidden: the server knows you")
         assert 'User "alice" cannot create this <hidden>' in wrong.summary
         assert "Logging in again does not help" in wrong.next_step
+
+    def test_403_for_who_acts_as_another(self, server: APIServer, look: Look) -> None:
+        message = 'users "bob" is forbidden: User "alice" cannot impersonate resource "users"'
+        server.on("POST", REVIEW, status(403, message))
+        assert "does not let you act as somebody else" in look(server).bad("whoami").summary
 
     def test_403_for_nobody(self, server: APIServer, look: Look) -> None:
         server.on("POST", REVIEW, status(403, 'User "system:anonymous" cannot create'))
@@ -187,7 +192,7 @@ class TestClock:
         plugin = PluginScript(tmp_path)
         plugin.answer(token=TOKEN, expires_in=900)
         wrong = look(anybody, {"exec": plugin.stanza()}).bad("clock")
-        assert "it is good to this machine, but not to the server" in wrong.summary
+        assert "the credential is good to this machine, but not to the server" in wrong.summary
 
     def test_a_certificate_that_is_over_only_here(self, authority: Authority, look: Look) -> None:
         over = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=30)
@@ -255,3 +260,14 @@ class TestHealth:
     def test_it_does_not_tell(self, server: APIServer, look: Look) -> None:
         server.on("GET", "/readyz", Answer(403))
         assert look(server).levels["ready"] is Level.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("methods", "said"),
+    [(["a token"], "the token"), (["a token file"], "the token file"), (["an OIDC issuer"], "the id-token"),
+     (["the plugin aws"], "the credential of the plugin aws"),
+     (["a password", "a client certificate"], "the password or the client certificate")],
+)  # fmt: skip
+def test_what_was_not_recognised_is_named(methods: list[str], said: str) -> None:
+    found = whoami_finding(Heard(401), is_review=True, methods=methods)
+    assert found.summary == f"401 Unauthorized: the server does not know who you are by {said}"

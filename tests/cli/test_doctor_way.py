@@ -61,6 +61,7 @@ class TestCertificates:
         found = look(server)
         wrong = found.bad("tls")
         assert "signed by an unknown authority" in wrong.summary
+        assert wrong.summary.endswith("; it is signed by CN=kubeauth test CA")
         assert "certificate-authority-data" in wrong.next_step
         assert "signed by CN=kubeauth test CA" in found.one("server-cert").summary
         assert found.one("ca").facts["subject"] == "CN=another CA"
