@@ -86,7 +86,8 @@ def context_finding(resolved: Resolved, overrides: Overrides) -> Finding:
         return error("context", *of_problem(selection))
     facts = _facts(selection, resolved.merged, overrides)
     if resolved.in_pod and resolved.config is not None:
-        summary = f"no kubeconfig: the pod's own service account, namespace {resolved.config.namespace}"
+        namespace = resolved.config.namespace
+        summary = f"no kubeconfig names a cluster: the pod's own service account, namespace {namespace}"
         return ok("context", summary, **facts, in_cluster=True)
     if selection.problems:
         what, advice = of_problem(selection.problems[0])

@@ -49,7 +49,8 @@ class Finding:
 
     def without(self, secrets: Iterable[str]) -> Finding:
         """The same without any of these: a server or a plugin may repeat what it was told."""
-        hide = [secret for secret in secrets if len(secret) >= _LEAST]
+        # The longest first: one may be the beginning of another.
+        hide = sorted((secret for secret in secrets if len(secret) >= _LEAST), key=len, reverse=True)
         facts = {name: _hidden(value, hide) for name, value in self.facts.items()}
         return Finding(self.id, self.level, _hidden(self.summary, hide), _hidden(self.next_step, hide), facts)
 

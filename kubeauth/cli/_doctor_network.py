@@ -85,15 +85,16 @@ def proxy_finding(route: Route, refusal: str | None = None) -> Finding:
     except ConfigError as wrong:
         return error("proxy", *parted(str(wrong)), **facts)
     if refusal:
-        advice = (
-            f"Ask who runs it to let this server through, or take the server out of it ({_way_out(route)})."
-        )
-        return error("proxy", f"{route.proxy_shown} ({route.why}) refused: {refusal}", advice, **facts)
+        summary = f"{route.proxy_shown} ({route.why}) does not let us through: {refusal}"
+        return error("proxy", summary, _way_out(route, refusal), **facts)
     return ok("proxy", f"{route.proxy_shown}, from {route.why}", **facts)
 
 
-def _way_out(route: Route) -> str:
-    return "remove proxy-url" if route.why.startswith("proxy-url") else "NO_PROXY"
+def _way_out(route: Route, refusal: str) -> str:
+    if refusal.startswith("407"):
+        return "It wants a name and a password: write http://name:password@host:port."
+    way_out = "remove proxy-url" if route.why.startswith("proxy-url") else "name the server in NO_PROXY"
+    return f"Ask who runs it to let this server through; or go without it: {way_out}."
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,5 +192,10 @@ class Examination:
 
     def _look_at_the_machine(self) -> Iterator[Finding]:
         self._tell("this machine")
-        yield leftovers_finding(find_leftovers(tempfile.gettempdir()))
         yield versions_finding()
+        try:
+            directory = tempfile.gettempdir()
+        except FileNotFoundError:
+            yield skipped("leftovers", "there is no temporary directory that can be written to")
+            return
+        yield leftovers_finding(find_leftovers(directory))

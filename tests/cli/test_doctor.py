@@ -285,7 +285,7 @@ class TestWords:
         finding = warning(
             "file", "a secret-word", "secret-word", a=["secret-word", {"b": "secret-word"}], c=5
         )
-        hidden = finding.without(["secret-word", "a"])
+        hidden = finding.without(["secret-w", "secret-word", "a"])
         assert hidden.summary == "a <hidden>"
         assert hidden.next_step == "<hidden>"
         assert hidden.facts == {"a": ["<hidden>", {"b": "<hidden>"}], "c": 5}

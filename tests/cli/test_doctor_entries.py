@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -187,5 +186,4 @@ class TestInAPod:
 
     def test_elsewhere_it_is_no_way_out(self, pod: Surroundings) -> None:
         shutil.rmtree(pod.service_account)
-        examined(surroundings=pod).bad("context")
-        assert not os.path.exists(pod.service_account)
+        assert "no configuration" in examined(surroundings=pod).bad("context").summary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from kubeauth.cli import _doctor_machine
 from kubeauth.cli._doctor_findings import Level
 from kubeauth.cli._doctor_machine import find_leftovers, leftovers_finding, versions_finding
 from kubeauth.testing import Authority
+from tests.cli.doctoring import examined
 
 KEY = Authority().client("alice").key
 
@@ -89,6 +91,16 @@ def test_a_crowded_directory_is_not_looked_through(tmp_path: Path, monkeypatch: 
     found = find_leftovers(str(tmp_path))
     assert not found.is_complete
     assert "among the first 3 files" in leftovers_finding(found).summary
+
+
+def test_no_directory_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    found = examined("--offline")
+    assert found.one("leftovers").level is Level.SKIPPED
+    assert found.one("versions").level is Level.OK
 
 
 def test_of_many_some_are_shown(tmp_path: Path) -> None:
