@@ -86,7 +86,7 @@ class Proxy:
     def _connect(self, client: socket.socket) -> str:
         head = b""
         while not head.endswith(b"\r\n\r\n"):
-            head += client.recv(1)
+            head += _next(client, 1)
         lines = head.decode().split("\r\n")
         found = [line.partition(": ")[2] for line in lines if line.lower().startswith("proxy-authorization:")]
         self.credentials.append(base64.b64decode(found[0].removeprefix("Basic ")).decode() if found else None)
@@ -100,7 +100,7 @@ class Proxy:
         return place
 
     def _socks(self, client: socket.socket) -> str:
-        _version, count = client.recv(2)
+        _version, count = _next(client, 2)
         methods = client.recv(count)
         if 2 in methods:
             client.sendall(b"\x05\x02")
@@ -121,6 +121,13 @@ class Proxy:
             client.sendall(b"\x05\x00\x00\x01" + bytes(6))
         else:
             client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+
+
+def _next(client: socket.socket, count: int) -> bytes:
+    data = client.recv(count)
+    if not data:
+        raise ConnectionError("it only wanted to see whether anybody is here")
+    return data
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:

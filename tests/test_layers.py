@@ -29,7 +29,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plugin": FLOOR | {"_exec", "_config", "_credentials"},
     "testing": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client"},
     "cli": FLOOR
-    | {"_exec", "_config", "_credentials", "_transport", "_client", "httpx2", "metrics", "plugin", "testing"},
+    | {
+        "_exec",
+        "_config",
+        "_oidc",
+        "_credentials",
+        "_transport",
+        "_client",
+        "httpx2",
+        "metrics",
+        "plugin",
+        "testing",
+    },
     "adapters": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client", "httpx2", "metrics"},
     "__main__": {"cli"},
     # The face: it names everything, and loads it when asked.

@@ -30,7 +30,7 @@ def kuberc_policy(surroundings: Surroundings) -> PluginPolicy:
     where kubectl only warns and then lets every plugin run: a policy that does not hold when its file
     is damaged is none.
     """
-    path, explicit = _location(surroundings)
+    path, explicit = kuberc_location(surroundings)
     if not path:
         return PluginPolicy.allow_all()
     found = _read(path)
@@ -44,7 +44,8 @@ def kuberc_policy(surroundings: Surroundings) -> PluginPolicy:
     return found
 
 
-def _location(surroundings: Surroundings) -> tuple[str, bool]:
+def kuberc_location(surroundings: Surroundings) -> tuple[str, bool]:
+    """Its path, empty if there is to be none; and whether KUBERC names it, so that it must exist."""
     named = surroundings.environ.get("KUBERC", "")
     if named == "off":
         return "", False

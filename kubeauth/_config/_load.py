@@ -178,16 +178,17 @@ class Loader:
             elif not path:
                 hint = "An empty path names no file; pass None for the default kubeconfig."
             raise KubeConfigError.of([Problem(f'kubeconfig "{path}" does not exist', path, hint=hint)])
-        return self._merged(found, (path,))
+        return self.merged(found, (path,))
 
     def files(self, paths: Sequence[str], *, from_environment: bool = False) -> ClientConfig:
         """From these files, merged, or from the pod if they come to nothing (K66)."""
         found = read_chain(paths)
         if from_environment and found.missing and not found.configs:
             logger.warning("Config not found: %s", ", ".join(found.missing))
-        return self._merged(found, paths)
+        return self.merged(found, paths)
 
-    def _merged(self, found: Found, paths: Sequence[str]) -> ClientConfig:
+    def merged(self, found: Found, paths: Sequence[str]) -> ClientConfig:
+        """From files that have been read, or from the pod if they come to nothing (K66)."""
         if found.problems:
             raise KubeConfigError.of(found.problems)
         config = self._resolve(merge(found.configs), paths=tuple(absolute(path) for path in paths if path))

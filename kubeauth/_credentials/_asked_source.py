@@ -11,15 +11,14 @@ import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
-from kubeauth._credentials._asker import Asker
+from kubeauth._credentials._asker import Asker, credential_of
 from kubeauth._credentials._clock import Clock
-from kubeauth._credentials._credential import Credential, Identity, Refusal, header_problem
+from kubeauth._credentials._credential import Credential, Refusal
 from kubeauth._credentials._dates import Dates, dates_of
 from kubeauth._credentials._flight import Flight, again
 from kubeauth._credentials._fork import call_after_fork
 from kubeauth._credentials._gate import gate_of
 from kubeauth._credentials._held import NOTHING, NOTHING_HELD, Held
-from kubeauth._credentials._keypair import identity_problem
 from kubeauth._credentials._pace import NO_LIMIT, Limit, back_off
 from kubeauth._credentials._status import Status, kind_of
 from kubeauth._exec._codec import PluginCredential
@@ -297,20 +296,11 @@ class AskedSource:
             self._abandon(flight)
 
     def _checked(self, answer: PluginCredential) -> Credential:
-        """As a credential that can be sent and shown. An error if it cannot (X40)."""
-        if answer.token is not None and (why := header_problem(answer.token.reveal())):
-            advice = f"The {self._asker.kind} must give it bare."
-            raise self._asker.unusable(f"its token cannot be sent: {why}", advice)
-        authorization = f"Bearer {answer.token.reveal()}" if answer.token is not None else None
-        identity = None
-        if answer.certificate is not None and answer.key is not None:
-            identity = Identity(answer.certificate, answer.key)
-            if why := identity_problem(identity):
-                reason = f"failed parsing client key/certificate: {why.rstrip('.')}"
-                raise self._asker.unusable(reason, "The two must belong together, and both be PEM.")
-        if identity is not None and identity == self._held.credential.identity:
-            identity = self._held.credential.identity  # the same object: connections can be kept
-        return Credential(authorization, identity)
+        credential, before = credential_of(answer, self._asker), self._held.credential
+        if credential.identity is not None and credential.identity == before.identity:
+            # The same object: connections can be kept.
+            return Credential(credential.authorization, before.identity)
+        return credential
 
     def _land(
         self,

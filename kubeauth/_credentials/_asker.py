@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from kubeauth._credentials._credential import Credential, Identity, header_problem
+from kubeauth._credentials._keypair import identity_problem
 from kubeauth._exec._codec import PluginCredential
 from kubeauth.errors import KubeAuthError
 
@@ -56,3 +58,17 @@ class Asker(Protocol):
     def after_fork(self) -> None:
         """In a child: what is under way is the parent's."""
         ...
+
+
+def credential_of(answer: PluginCredential, asker: Asker) -> Credential:
+    """`answer` as a credential that can be sent and shown. The asker's error if it cannot (X40)."""
+    if answer.token is not None and (why := header_problem(answer.token.reveal())):
+        raise asker.unusable(f"its token cannot be sent: {why}", f"The {asker.kind} must give it bare.")
+    authorization = f"Bearer {answer.token.reveal()}" if answer.token is not None else None
+    identity = None
+    if answer.certificate is not None and answer.key is not None:
+        identity = Identity(answer.certificate, answer.key)
+        if why := identity_problem(identity):
+            reason = f"failed parsing client key/certificate: {why.rstrip('.')}"
+            raise asker.unusable(reason, "The two must belong together, and both be PEM.")
+    return Credential(authorization, identity)

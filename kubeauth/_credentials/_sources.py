@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from kubeauth._config._client_config import ClientConfig
+from kubeauth._config._oidc import OidcConfig
 from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._shared import Fetching, oidc_source, plugin_source
@@ -24,17 +25,25 @@ def source_for(config: ClientConfig, clock: Clock, observer: Observer, fetching:
             "execProvider and authProvider cannot be used in combination. Remove one of the two."
         )
     if config.exec is not None:
-        _check_exec(config.exec)
-        if not (_has_header(config) or _has_certificate(config)):
-            return plugin_source(config, config.exec, clock, observer)
-    # A client certificate goes along with an id-token, but never with a plugin's.
-    if config.oidc is not None and not _has_header(config):
-        return oidc_source(config, config.oidc, clock, observer, fetching)
+        check_exec(config.exec)
+    asked = who_is_asked(config)
+    if isinstance(asked, ExecConfig):
+        return plugin_source(config, asked, clock, observer)
+    if asked is not None:
+        return oidc_source(config, asked, clock, observer, fetching)
     return StaticSource(config, clock)
 
 
-def _check_exec(plugin: ExecConfig) -> None:
-    """Refused even where the plugin would not be run, as client-go does (X1)."""
+def who_is_asked(config: ClientConfig) -> ExecConfig | OidcConfig | None:
+    """Whoever gives the credential of `config`; None if it has one, or none at all."""
+    if config.exec is not None and not (_has_header(config) or _has_certificate(config)):
+        return config.exec
+    # A client certificate goes along with an id-token, but never with a plugin's.
+    return None if _has_header(config) else config.oidc
+
+
+def check_exec(plugin: ExecConfig) -> None:
+    """ConfigError for a version that nobody speaks: even if the plugin is not run, as client-go (X1)."""
     if plugin.api_version not in API_VERSIONS:
         raise ConfigError(
             f'exec plugin: invalid apiVersion "{plugin.api_version}". Use {API_VERSIONS[0]}, which the '

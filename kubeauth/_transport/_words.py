@@ -19,8 +19,8 @@ _YIELD = opmap["YIELD_VALUE"]
 
 # X509_V_ERR_*, as in <openssl/x509_vfy.h>.
 _NOT_YET_VALID, _EXPIRED = 9, 10
-_UNKNOWN_ISSUER = (2, 18, 19, 20, 21)
-_WRONG_NAME = (62, 64)
+UNKNOWN_ISSUER = (2, 18, 19, 20, 21)
+WRONG_NAME = (62, 64)
 
 
 def masked(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -100,12 +100,12 @@ def refused_server(error: ssl.SSLCertVerificationError, server: str, proxy: str 
             f"the certificate of {whose} is not accepted: {said}. It is not the cluster, so it must have one "
             "that this system trusts."
         )
-    if code in _WRONG_NAME:
+    if code in WRONG_NAME:
         return (
             f"the certificate of {whose} is for another name: {said}. If the address is right, set "
             "tls-server-name in the kubeconfig to a name that the certificate has."
         )
-    if code in _UNKNOWN_ISSUER:
+    if code in UNKNOWN_ISSUER:
         return (
             f"the certificate of {whose} is signed by an unknown authority: {said}. The cluster's CA belongs "
             "into certificate-authority-data of the kubeconfig; has it changed, or is this another server?"

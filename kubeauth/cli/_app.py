@@ -22,6 +22,7 @@ from kubeauth.cli._flags import Flags, add_flags
 
 COMMANDS = {
     "demo": "replace credentials under load, live on the screen",
+    "doctor": "look at everything between the kubeconfig and the server's answer",
 }
 
 # What a command may need, and the extra that brings it.

@@ -37,14 +37,19 @@ class Authority:
     """A CA with a key of its own."""
 
     def __init__(
-        self, name: str = "kubeauth test CA", *, parent: Self | None = None, key_identifiers: bool = True
+        self,
+        name: str = "kubeauth test CA",
+        *,
+        parent: Self | None = None,
+        key_identifiers: bool = True,
+        not_after: datetime.datetime | None = None,
     ) -> None:
         self.name = name
         self._parent = parent
         self._key_identifiers = key_identifiers
         self._key = ec.generate_private_key(ec.SECP256R1())
         constraints = x509.BasicConstraints(ca=True, path_length=None)
-        self._certificate = self._signed_by(parent or self, name, self._key, [(constraints, True)])
+        self._certificate = self._signed_by(parent or self, name, self._key, [(constraints, True)], not_after)
         self.pem = self._certificate.public_bytes(serialization.Encoding.PEM)
         """Its certificate: what goes into `certificate-authority-data`."""
 
@@ -52,10 +57,17 @@ class Authority:
         """Another authority, signed by this one. What it signs comes with its certificate."""
         return Authority(name, parent=self, key_identifiers=self._key_identifiers)
 
-    def server(self, *names: str, not_after: datetime.datetime | None = None, chain: bool = True) -> KeyPair:
-        """A server's certificate for host names and addresses; already over, if `not_after` says so."""
+    def server(
+        self,
+        *names: str,
+        not_before: datetime.datetime | None = None,
+        not_after: datetime.datetime | None = None,
+        chain: bool = True,
+    ) -> KeyPair:
+        """A server's certificate for host names and addresses; over already, or not valid yet, if so told."""
         alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
-        return self._issue(names[0], ExtendedKeyUsageOID.SERVER_AUTH, alternatives, not_after, chain, ())
+        usage = ExtendedKeyUsageOID.SERVER_AUTH
+        return self._issue(names[0], usage, alternatives, not_after, chain, (), not_before)
 
     def client(
         self,

@@ -202,7 +202,11 @@ class _Conversation(BaseHTTPRequestHandler):
             headers["Transfer-Encoding"] = "chunked"
         elif answer.status >= HTTPStatus.OK and answer.status != HTTPStatus.NO_CONTENT:
             headers.setdefault("Content-Length", str(len(body)))  # a test may lie about it
-        self.send_response(answer.status)
+        self.send_response_only(answer.status)
+        own = {name.lower() for name in headers}
+        for name, value in (("Server", self.version_string()), ("Date", self.date_time_string())):
+            if name.lower() not in own:
+                self.send_header(name, value)
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()

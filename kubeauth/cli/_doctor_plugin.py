@@ -1,0 +1,156 @@
+"""The exec plugin: whether it may and can be run; and the policy that says so."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from kubeauth._config._kuberc import kuberc_location, kuberc_policy
+from kubeauth._config._surroundings import Surroundings
+from kubeauth._credentials._sources import check_exec
+from kubeauth._documents import Json
+from kubeauth._exec._allowed import Allowance
+from kubeauth._exec._command import NotFound, find_command, has_separator
+from kubeauth._exec._interactive import interactive
+from kubeauth._exec._policy import ALLOW_ALL, ALLOWLIST, PluginPolicy, clean_path
+from kubeauth._exec._values import ExecConfig
+from kubeauth.cli._doctor_findings import Finding, error, ok, skipped, warning
+from kubeauth.cli._doctor_words import cut, listed, of_problem, parted
+from kubeauth.errors import ConfigError, KubeConfigError, Problem
+
+_NEEDS_TERMINAL = "Run this on a terminal, or log in first and set interactiveMode to IfAvailable."
+
+
+@dataclass(frozen=True, slots=True)
+class Kuberc:
+    """The user's kuberc, as far as plugins go."""
+
+    path: str
+    """Empty: KUBERC=off, or there is no home to look in."""
+    exists: bool
+    policy: PluginPolicy
+    problem: Problem | None = None
+    """Why nothing may be run: what cannot be read allows nothing."""
+
+
+def read_kuberc(surroundings: Surroundings) -> Kuberc:
+    """From where KUBERC says, or from the home directory."""
+    path, _ = kuberc_location(surroundings)
+    exists = bool(path) and os.path.exists(path)
+    try:
+        return Kuberc(path, exists, kuberc_policy(surroundings))
+    except KubeConfigError as wrong:
+        return Kuberc(path, exists, PluginPolicy.deny_all(), wrong.problems[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A plugin as it would be run now."""
+
+    command: str
+    found: str | NotFound
+    refusal: str | None
+    """Why its policy does not let it run."""
+    interacts: bool | str
+    """Whether it would ask a person; or why it must and cannot."""
+    wrong_version: str = ""
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why it is not worth running; None if it is."""
+        if isinstance(self.found, NotFound):
+            return "the plugin cannot be found"
+        if self.refusal is not None:
+            return "the policy does not allow the plugin"
+        if self.wrong_version or isinstance(self.interacts, str):
+            return "the plugin cannot be run"
+        return None
+
+
+def look_at_plugin(plugin: ExecConfig, *, path: str, is_terminal: bool) -> Seen:
+    """In the steps of a run, without one. `path` is where commands are looked for."""
+    command = clean_path(plugin.command)
+    found = find_command(command, path)
+    wrong_version = ""
+    try:
+        check_exec(plugin)
+    except ConfigError as wrong:
+        wrong_version = str(wrong)
+    return Seen(
+        command,
+        found,
+        Allowance(plugin.policy).refusal(command, found, path),
+        interactive(plugin.interactive_mode, plugin.options, is_terminal=is_terminal),
+        wrong_version,
+    )
+
+
+def policy_finding(kuberc: Kuberc, seen: Seen | None) -> Finding:
+    """What the kuberc says about plugins, and what that means for the one in use."""
+    policy = kuberc.policy
+    facts: dict[str, Json] = {
+        "path": kuberc.path or None,
+        "policy": policy.kind,
+        "commands": list(policy.commands),
+    }
+    if kuberc.problem is not None:
+        what, advice = of_problem(kuberc.problem)
+        if seen is None:
+            return warning("policy", f"{what}; no plugin is in use here", advice, **facts)
+        return error("policy", f"{what}; so no plugin is run", advice, **facts)
+    if not kuberc.path:
+        where = "no kuberc (KUBERC=off)"
+    else:
+        where = kuberc.path if kuberc.exists else f"no kuberc at {kuberc.path}"
+    said = policy.kind
+    if policy.kind == ALLOWLIST:
+        said += f" ({listed(policy.commands)})"
+    if seen is None:
+        return ok("policy", f"{said}: {where}; no plugin is in use here", **facts)
+    if seen.refusal is not None and policy.kind == ALLOWLIST and isinstance(seen.found, NotFound):
+        return skipped("policy", f"{said}: {where}; a plugin that is not found cannot be compared", **facts)
+    if seen.refusal is not None:
+        advice = (
+            f"If it should run, add `command: {seen.command}` to credentialPluginAllowlist in {kuberc.path}."
+            if policy.kind == ALLOWLIST
+            else f"If it should run, change credentialPluginPolicy in {kuberc.path}."
+        )
+        return error("policy", f"{said}: {where}; {seen.refusal}", advice, **facts)
+    allows = "every plugin may run" if policy.kind == ALLOW_ALL else f"{seen.command} may run"
+    return ok("policy", f"{said}: {where}; {allows}", **facts)
+
+
+def plugin_finding(plugin: ExecConfig, seen: Seen, *, is_terminal: bool) -> Finding:
+    """Where it is, what it is asked for, and whether it can be run as it wants to."""
+    facts: dict[str, Json] = {
+        "command": seen.command,
+        "found": seen.found if isinstance(seen.found, str) else None,
+        "api_version": plugin.api_version,
+        "interactive_mode": plugin.interactive_mode,
+        "is_terminal": is_terminal,
+        "provide_cluster_info": plugin.provide_cluster_info,
+        "timeout": plugin.options.timeout,
+        "install_hint": plugin.install_hint or None,
+    }
+    if isinstance(seen.found, NotFound):
+        return error("plugin", f"{seen.command}: {seen.found.reason}", _install(plugin, seen), **facts)
+    if seen.wrong_version:
+        return error("plugin", *parted(seen.wrong_version), **facts)
+    if isinstance(seen.interacts, str):
+        summary = f"{seen.found} must ask a person (interactiveMode Always): {seen.interacts}"
+        return error("plugin", summary, _NEEDS_TERMINAL, **facts)
+    terminal = "a terminal" if is_terminal else "no terminal"
+    cluster = ", is told about the cluster" if plugin.provide_cluster_info else ""
+    version = plugin.api_version.rpartition("/")[2]
+    summary = f"{seen.found}: {version}, interactiveMode {plugin.interactive_mode} with {terminal}{cluster}"
+    return ok("plugin", summary, **facts)
+
+
+def _install(plugin: ExecConfig, seen: Seen) -> str:
+    if isinstance(seen.found, NotFound) and seen.found.reason == "permission denied":
+        return f"Run: chmod +x {seen.command}"
+    if plugin.install_hint:
+        return cut(plugin.install_hint, 600)
+    if has_separator(seen.command):
+        return "Check command in users[].user.exec: a relative path counts from the kubeconfig's directory."
+    return "Install it, or put its directory on PATH."

@@ -1,0 +1,125 @@
+"""The doctor and this machine: keys that lie about, and what is installed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import kubeauth
+from kubeauth.cli import _doctor_machine
+from kubeauth.cli._doctor_findings import Level
+from kubeauth.cli._doctor_machine import find_leftovers, leftovers_finding, versions_finding
+from kubeauth.testing import Authority
+from tests.cli.doctoring import examined
+
+KEY = Authority().client("alice").key
+
+
+def names(directory: Path) -> tuple[str, ...]:
+    return find_leftovers(str(directory)).names
+
+
+def test_keys_are_found_by_what_is_in_them(tmp_path: Path) -> None:
+    (tmp_path / "tmpabcd1234").write_bytes(KEY)
+    (tmp_path / "both.pem").write_bytes(b"-----BEGIN CERTIFICATE-----\n" + KEY)
+    (tmp_path / "cert.pem").write_bytes(Authority().pem)
+    (tmp_path / "notes").write_text("nothing here")
+    (tmp_path / "directory").mkdir()
+    assert names(tmp_path) == ("both.pem", "tmpabcd1234")
+
+
+def test_they_are_named_with_the_command_that_removes_them(tmp_path: Path) -> None:
+    (tmp_path / "tmpabcd1234").write_bytes(KEY)
+    (tmp_path / "a key").write_bytes(KEY)
+    found = leftovers_finding(find_leftovers(str(tmp_path)))
+    assert found.level is Level.WARNING
+    assert found.summary == (
+        f"2 files with a private key in {tmp_path}: a key, tmpabcd1234; other Kubernetes clients leave such files"
+    )
+    assert found.next_step.endswith(f"rm -- '{tmp_path}/a key' {tmp_path / 'tmpabcd1234'}")
+    assert KEY.decode().splitlines()[1] not in str(found)
+
+
+def test_pykube_s_are_known_by_their_name(tmp_path: Path) -> None:
+    (tmp_path / f"pykube-ng.{'0' * 32}.crt").write_bytes(KEY)
+    assert "pykube-ng leaves such files" in leftovers_finding(find_leftovers(str(tmp_path))).summary
+
+
+def test_no_link_is_followed(tmp_path: Path) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    there.mkdir()
+    here.mkdir()
+    (there / "key").write_bytes(KEY)
+    (here / "link").symlink_to(there / "key")
+    assert names(here) == ()
+
+
+def test_nothing_is_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert names(tmp_path) == ()
+
+
+def test_what_is_large_is_no_key(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(KEY + bytes(2**17))
+    assert names(tmp_path) == ()
+
+
+def test_what_is_another_s_is_theirs(tmp_path: Path, nobody: int) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    (tmp_path / "theirs").write_bytes(KEY)
+    os.chown(tmp_path / "theirs", nobody, nobody)
+    assert names(tmp_path) == ()
+
+
+def test_what_changes_meanwhile_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that becomes a pipe between looking and opening, or goes away."""
+    os.mkfifo(tmp_path / "pipe")
+    assert not _doctor_machine._holds_a_key(str(tmp_path / "pipe"))
+    assert find_leftovers(str(tmp_path / "gone")).names == ()
+
+
+def test_a_crowded_directory_is_not_looked_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_doctor_machine, "_MOST_ENTRIES", 3)
+    for number in range(5):
+        (tmp_path / f"{number}").write_text("")
+    found = find_leftovers(str(tmp_path))
+    assert not found.is_complete
+    assert "among the first 3 files" in leftovers_finding(found).summary
+
+
+def test_no_directory_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    found = examined("--offline")
+    assert found.one("leftovers").level is Level.SKIPPED
+    assert found.one("versions").level is Level.OK
+
+
+def test_of_many_some_are_shown(tmp_path: Path) -> None:
+    for number in range(30):
+        (tmp_path / f"tmp{number:08}").write_bytes(KEY)
+    found = leftovers_finding(find_leftovers(str(tmp_path)))
+    assert "and 26 more" in found.summary
+    assert found.next_step.endswith("(and 20 more)")
+    assert found.facts["count"] == 30
+
+
+def test_versions() -> None:
+    found = versions_finding()
+    assert found.summary.startswith(
+        f"kubeauth {kubeauth.__version__}, Python {platform.python_version()}, OpenSSL "
+    )
+    assert found.facts["httpx"] == version("httpx")
+    assert "socks" in found.facts["extras"]
+
+
+def test_what_is_not_installed_has_no_version() -> None:
+    assert _doctor_machine._version("no-such-package-anywhere") is None
