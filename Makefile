@@ -96,12 +96,9 @@ format: $(READY) ## Let ruff put the code in order
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(READY) ## Compare with the alternatives
-	$(BIN)/python -m benchmarks.cost
-	$(BIN)/python -m benchmarks.renewals
-	$(BIN)/python -m benchmarks.startup
-	$(BIN)/python -m benchmarks.kubeconfig
+bench: $(READY) ## Compare with the alternatives, for docs/benchmarks.md (QUICK=1: a glance; ROUNDS=1: less of it)
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(BENCH_ARGS)
 
 .PHONY: clean
 clean: ## Remove what make made
-	rm -rf .venv .venv-* .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache dist $(ORACLE)
+	rm -rf .venv .venv-* .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist $(ORACLE)

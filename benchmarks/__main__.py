@@ -63,32 +63,46 @@ def main() -> None:
     given = arguments()
     console = Console(stderr=True)
     out: Path | None = given.out or (ROOT / "build" / "bench" if given.quick else None)
-    results = Results.read(given.render) if given.render else measured(given, console)
+    if given.render:
+        results = Results.read(given.render)
+    else:
+        sizes = QUICK if given.quick else Sizes()
+        results = measured(
+            sizes.with_rounds(given.rounds) if given.rounds else sizes,
+            console,
+            only=given.only.split(",") if given.only else None,
+            names=given.subjects.split(",") if given.subjects else None,
+            with_go=not given.no_go,
+        )
     print(page.write(results, out))
 
 
-def measured(given: argparse.Namespace, console: Console) -> Results:
-    sizes = QUICK if given.quick else Sizes()
-    if given.rounds:
-        sizes = sizes.with_rounds(given.rounds)
-    chosen = given.only.split(",") if given.only else list(MEASURES)
-    if unknown := set(chosen) - set(MEASURES):
+def measured(
+    sizes: Sizes,
+    console: Console,
+    *,
+    only: list[str] | None = None,
+    names: list[str] | None = None,
+    with_go: bool = True,
+) -> Results:
+    """`only` some measures, of some clients by their `names`."""
+    if unknown := set(only or ()) - set(MEASURES):
         raise SystemExit(f"there is no measure called {', '.join(sorted(unknown))}: {', '.join(MEASURES)}")
-    server_program, client_program = (None, None) if given.no_go else go_programs(console)
-    whom = subjects.found(client_program, given.subjects.split(",") if given.subjects else None)
+    server_program, go_client = go_programs(console) if with_go else (None, None)
+    whom = subjects.found(go_client, names)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, served(Path(folder), server_program) as server:
         results = Results(about(server), asdict(sizes), listed(whom))
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         with Progress(*columns, console=console) as progress:
-            whole = progress.add_task("measures", total=len(chosen))
+            whole = progress.add_task("measures", total=len(only or MEASURES))
             part = progress.add_task("")
 
             def tell(what: str, step: int, steps: int) -> None:
                 progress.update(part, description=what, completed=step, total=steps)
 
-            stage = Stage(server, whom, sizes, Path(folder), client_program, tell)
-            for name in chosen:
+            stage = Stage(server, whom, sizes, Path(folder), go_client, tell)
+            for name in only or MEASURES:
                 if not console.is_terminal:
                     console.print(f"{time.monotonic() - begin:5.0f} s  {name}", highlight=False)
                 results.found[name] = MEASURES[name](stage)

@@ -47,7 +47,7 @@ def duration(seconds: float) -> str:
     return f"{number(seconds * 1e3)} ms" if seconds >= 1e-3 else f"{number(seconds * 1e6)} us"
 
 
-def told(found: Spread, written: str = "{}") -> str:
-    """`1.23 (1.20 - 1.31)`"""
+def told(found: Spread) -> str:
+    """`1.23 (1.20 - 1.31)`, or `1.23` if there was no other."""
     middle, low, high = (number(each) for each in (found.middle, found.low, found.high))
-    return f"{written.format(middle)} ({low} - {high})"
+    return middle if low == high else f"{middle} ({low} - {high})"

@@ -74,7 +74,7 @@ def latency(results: Results) -> str:
     """The slowest request of each twentieth of a second, on a logarithmic scale; a strip for each client."""
     rounds = results.found["renewals"]
     ours = {each.name for each in results.listed if each.is_ours} | {renewals.ON_EXPIRY}
-    strip, width, top = 58, 560, 78
+    strip, width, top = 62, 560, 78
     left, bottom = LEFT + NAMES + 50, top + strip * len(rounds)
     seconds = results.sizes["renewal_seconds"]
     picture = Picture(
@@ -108,10 +108,13 @@ def latency(results: Results) -> str:
         if shown is None:
             picture.words(left + 6, y + 30, reason(mine), colour="bad")
             continue
+        points: dict[tuple[str, float], list[tuple[float, float]]] = {}
         for start, took, failed in shown["series"]:
+            kind = ("bad" if failed else tone, 2.2 if took >= renewals.SLOW * 1e6 else 1.3)
             x = left + min(start / 1e3 / seconds, 1.0) * width
-            is_loud = failed or took >= renewals.SLOW * 1e6
-            picture.dot(x, level(took, y, strip), 2.2 if is_loud else 1.3, colour="bad" if failed else tone)
+            points.setdefault(kind, []).append((x, level(took, y, strip)))
+        for (colour, radius), some in points.items():
+            picture.dots(some, radius, colour=colour)
         lost, runs = shown["failed_calls"], shown["runs"]
         beside = left + width + 12
         picture.words(
@@ -127,14 +130,14 @@ def latency(results: Results) -> str:
 def level(took: float, top: float, height: float) -> float:
     """Where a latency stands in its strip."""
     share = math.log(min(max(took, LOWEST), HIGHEST) / LOWEST) / math.log(HIGHEST / LOWEST)
-    return top + (height - 8) * (1 - share)
+    return top + (height - 16) * (1 - share)
 
 
 def plugin_runs(results: Results) -> str:
     """Dots on a logarithmic scale, with a place of its own for none; a panel for each scene."""
     rounds = results.found["crowds"]
     callers = int(results.sizes["callers"])
-    rows = [each for each in results.listed if f"{each.key}: none" in rounds]
+    rows = [each for each in results.listed if f"{each.key}: over" in rounds]
     panel, gap, top = 210, 66, 92
     bottom = top + len(rows) * ROW
     picture = Picture(
@@ -142,12 +145,14 @@ def plugin_runs(results: Results) -> str:
         LEFT + NAMES + 3 * (panel + gap) - 20,
         bottom + 36,
     )
-    said = "Logarithmic scale. Red: requests failed, or the client was not done in time."
+    said = "Logarithmic scale. Red: requests failed, or the client crashed or was stopped."
     picture.words(LEFT, 48, said, colour="dim")
     for number, each in enumerate(rows):
         y = top + number * ROW + 14
         picture.words(LEFT, y, each.key, colour="ours" if each.is_ours else "word", bold=each.is_ours)
-    decades = math.ceil(math.log10(callers))
+    # Some run it more than once for a caller.
+    most = max(callers, *(run for mine in rounds.values() for run in values(mine, "runs")))
+    decades = math.ceil(math.log10(most))
     step = panel / (decades + 1)
     for column, (scene, title) in enumerate(crowds.SCENES.items()):
         left = LEFT + NAMES + column * (panel + gap)
@@ -171,13 +176,13 @@ def draw_runs(picture: Picture, mine: list[Round], each: Listed, left: float, st
     x = left + step * (math.log10(middle) + 1 if middle >= 1 else 0)
     said, lost = told_range(found), values(mine, "failed_calls")
     is_bad = True
-    if any("stopped" in each for each in mine):
-        said += ", stopped"
+    if stopped := [each["stopped"] for each in mine if "stopped" in each]:
+        said += f", {stopped[0].partition(',')[0]}"
     elif any(lost):
         said += f", {told_range(lost)} failed"
     else:
         is_bad = False
-    picture.dot(x, y, 4.5, colour="bad" if is_bad else "ours" if each.is_ours else "other")
+    picture.dots([(x, y)], 4.5, colour="bad" if is_bad else "ours" if each.is_ours else "other")
     # On the side where there is room.
     is_right = x > left + 2.5 * step
     picture.words(

@@ -82,17 +82,16 @@ class Server:
         """A kubeconfig with a static token: its path. JSON, for those who cannot read YAML."""
         return self.kubeconfig(f"{name or run}.json", {"token": self.token(run)})
 
-    def cluster(self) -> dict[str, str]:
-        authority = base64.b64encode(self.authority.encode()).decode()
-        return {"server": self.url, "certificate-authority-data": authority}
-
     def kubeconfig(self, name: str, user: dict[str, Any]) -> str:
+        """Its path. The CA has a remark of its own, so that no two clusters are the same to anybody."""
+        authority = base64.b64encode(f"# {name}\n{self.authority}".encode()).decode()
+        cluster = {"server": self.url, "certificate-authority-data": authority}
         document = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "here",
             "contexts": [{"name": "here", "context": {"cluster": "loopback", "user": "somebody"}}],
-            "clusters": [{"name": "loopback", "cluster": self.cluster()}],
+            "clusters": [{"name": "loopback", "cluster": cluster}],
             "users": [{"name": "somebody", "user": user}],
         }
         path = self.directory / name

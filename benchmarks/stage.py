@@ -31,18 +31,18 @@ class Sizes:
     warm_rounds: int = 7
     warm_seconds: float = 0.5
     settle_seconds: float = 0.2
-    cold_rounds: int = 7
+    cold_rounds: int = 5
     crowd_rounds: int = 2
     callers: int = 1_000
-    crowd_limit: float = 20.0
+    crowd_limit: float = 40.0
     renewal_rounds: int = 3
     certificate_rounds: int = 1
     renewal_seconds: float = 15.0
     stall_rounds: int = 3
-    import_rounds: int = 9
+    import_rounds: int = 7
     load_rounds: int = 5
     contexts: int = 1_000
-    fleet_rounds: int = 2
+    fleet_rounds: int = 1
     clusters: int = 1_000
     at_once: int = 1
     """How many are measured at the same time, where it is their counts that matter."""

@@ -116,12 +116,14 @@ def inner() -> list[Subject]:
 
 
 def found(go_client: str | None, names: list[str] | None = None) -> list[Subject]:
-    """Those that can be had here; with `names`, only those."""
-    everybody = [*TABLE[:4], *inner(), *TABLE[4:], *([CLIENT_GO] if go_client else [])]
+    """Those that can be had here; with `names` (`kr8s`, or `kr8s sync`), only those."""
+    ours = [each for each in TABLE if each.is_ours] + inner()
+    others = [each for each in TABLE if not each.is_ours] + ([CLIENT_GO] if go_client else [])
+    everybody = ours + others
     if names is not None:
-        if unknown := set(names) - {each.name for each in everybody}:
+        if unknown := set(names) - {name for each in everybody for name in (each.name, each.key)}:
             raise SystemExit(f"nobody here is called {', '.join(sorted(unknown))}")
-        everybody = [each for each in everybody if each.name in names]
+        everybody = [each for each in everybody if each.name in names or each.key in names]
     return everybody
 
 

@@ -7,6 +7,7 @@ system asks for.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from xml.sax.saxutils import escape
 
 FONT = "font: 12px system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
@@ -73,8 +74,12 @@ class Picture:
             f'height="{height:.1f}"/>'
         )
 
-    def dot(self, x: float, y: float, radius: float, *, colour: str) -> None:
-        self._shapes.append(f'<circle class="{colour}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}"/>')
+    def dots(self, points: Iterable[tuple[float, float]], radius: float, *, colour: str) -> None:
+        """Many of them are one shape: lines of no length, with round ends."""
+        path = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in points)
+        self._shapes.append(
+            f'<path class="{colour}-line" d="{path}" stroke-width="{2 * radius:g}" stroke-linecap="round"/>'
+        )
 
     def __str__(self) -> str:
         frame = f'width="{self.width - 1}" height="{self.height - 1}" rx="6"'

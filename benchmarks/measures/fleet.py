@@ -14,7 +14,8 @@ LIMIT = 300.0
 def measure(stage: Stage) -> Rounds:
     subjects = [each for each in stage.subjects if each.imports or each.colour == "go"]
     token = {"token": stage.server.token(stage.new_run(lifetime=86400.0))}
-    # A file each: some keep a client per path. JSON is YAML too, and httpx can be told with nothing else.
+    # A file each, since some keep a client per path, and a CA each, since some keep connections per CA.
+    # JSON is YAML too, and httpx can be told with nothing else.
     kubeconfigs = [
         stage.server.kubeconfig(f"cluster-{number}.json", token) for number in range(stage.sizes.clusters + 1)
     ]

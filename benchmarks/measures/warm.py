@@ -66,6 +66,7 @@ def tell(results: Results) -> Told:
         noise. pykube-ng runs the plugin with each request.
         """)
     )
+    told.text += not_the_server(results)
     for colour in ("sync", "async"):
         rows = []
         for each in results.of_colour(colour):
@@ -90,3 +91,18 @@ def tell(results: Results) -> Told:
             head += [f"{who}: req/s", "ratio", "p50", "p99"]
         told.text += "\n" + markdown.table([*head, "failures"], rows)
     return told
+
+
+def not_the_server(results: Results) -> str:
+    """What the server can do, where somebody has shown it."""
+    rates = [
+        middle(results.found["warm"][each.key], f"rate_{CALLERS[-1]}")
+        for each in results.listed
+        if each.colour == "go"
+    ]
+    if not rates or rates[0] is None:
+        return ""
+    return "\n" + markdown.prose(f"""
+        The server has answered client-go {figures.number(rates[0])} times a second while both shared these
+        cores: it is not what holds the others back.
+        """)
