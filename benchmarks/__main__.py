@@ -158,4 +158,7 @@ def cores() -> str:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        raise SystemExit("stopped: nothing was written") from None

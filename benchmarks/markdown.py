@@ -27,7 +27,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def prose(text: str) -> str:
     """Paragraphs, and lists of `- ` whose items are a paragraph each, broken anew."""
-    parts = textwrap.dedent(text).strip().split("\n\n")
+    parts = [part for part in textwrap.dedent(text).strip().split("\n\n") if part.strip()]
     return "\n\n".join("\n".join(_filled(each) for each in _items(part)) for part in parts) + "\n"
 
 

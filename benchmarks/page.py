@@ -24,6 +24,9 @@ SECTIONS: dict[str, tuple[str, Callable[[Results], Told], str]] = {
     "kubeconfigs": ("A large kubeconfig", kubeconfigs.tell, ""),
     "fleet": ("Memory", fleet.tell, ""),
 }
+HURRIED = (
+    "This was a quick run, and some took their turns at the same time: believe its counts, not its times."
+)
 SERVERS = {
     "Go": "a small Go program (`benchmarks/go/server`: net/http, HTTP/1.1 and HTTP/2; client-go takes "
     "HTTP/2, the others HTTP/1.1)",
@@ -86,6 +89,8 @@ def introduction(results: Results) -> str:
         - The plugin does nothing but ask the server for a credential, and wait as long as a measurement
         says. Its `apiVersion` is v1beta1, since lightkube and pykube-ng know no newer one.
         - kubernetes.aio comes with kubernetes. Who is shown in one colour has no other.
+
+        {HURRIED if results.sizes["at_once"] > 1 else ""}
         """)
 
 

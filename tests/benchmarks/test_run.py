@@ -77,6 +77,7 @@ def test_the_page_has_a_section_for_every_measure_and_our_own_row_in_each(result
         assert "**kubeauth" in section or "kubeauth, static token" in section
     assert str(Path.home()) not in text
     assert sys.prefix not in text
+    assert ("This was a quick run" in text) is (results.sizes["at_once"] > 1)
 
 
 def test_results_can_be_told_again(results: Results, tmp_path: Path) -> None:
