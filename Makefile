@@ -117,12 +117,9 @@ docs-serve: $(DOCS_READY) ## Show the documentation on loopback, as you write it
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs serve --livereload --dev-addr 127.0.0.1:$(PORT)
 
 .PHONY: bench
-bench: $(READY) ## Compare with the alternatives
-	$(BIN)/python -m benchmarks.cost
-	$(BIN)/python -m benchmarks.renewals
-	$(BIN)/python -m benchmarks.startup
-	$(BIN)/python -m benchmarks.kubeconfig
+bench: $(READY) ## Compare with the alternatives, for docs/benchmarks.md (QUICK=1: a glance; ROUNDS=1: less of it)
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(BENCH_ARGS)
 
 .PHONY: clean
 clean: ## Remove what make made
-	rm -rf .venv .venv-* site .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache dist $(ORACLE)
+	rm -rf .venv .venv-* site .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist $(ORACLE)

@@ -1,0 +1,3 @@
+module kubeauth.invalid/benchmarks/server
+
+go 1.26.0
