@@ -59,7 +59,7 @@ def tell(results: Results) -> Told:
         markdown.prose("""
         From the start of a process to its first answer: the interpreter, imports, a small kubeconfig, a
         plugin that answers at once, a TLS handshake, a request. `httpx` and `httpx2` have a static token
-        and read no YAML; `python` is an interpreter that prints a line. Ratios are to `kubeauth sync`:
+        and read no YAML; `python` is an interpreter that prints a line. Ratios are to "kubeauth sync":
         below 1 is faster.
         """)
     )
