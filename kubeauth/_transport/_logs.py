@@ -15,6 +15,8 @@ def keep_secrets_out_of_logs() -> None:
     logging.getLogger("hpack.hpack").addFilter(_no_header_blocks)
     for library in ("httpcore", "httpcore2"):
         logging.getLogger(f"{library}.socks").addFilter(_no_socks_passwords)
+        for version in ("http11", "http2"):
+            logging.getLogger(f"{library}.{version}").addFilter(_no_response_headers)
     for library in ("httpx", "httpx2"):
         logging.getLogger(library).addFilter(_no_passwords_in_urls)
 
@@ -25,6 +27,14 @@ def _no_header_blocks(record: logging.LogRecord) -> bool:
 
 def _no_socks_passwords(record: logging.LogRecord) -> bool:
     return "auth=" not in record.getMessage()
+
+
+def _no_response_headers(record: logging.LogRecord) -> bool:
+    # Cookies of a proxy that people log in at are as good as their passwords.
+    message = record.getMessage()
+    if message.startswith("receive_response_headers.complete"):
+        record.msg, record.args = f"{message.partition('[(')[0]}<headers hidden>)", ()
+    return True
 
 
 def _no_passwords_in_urls(record: logging.LogRecord) -> bool:

@@ -200,6 +200,14 @@ def test_a_key_where_its_path_belongs(face: Face, server: APIServer) -> None:
     assert_clean(str(caught.value))
 
 
+def test_headers_of_answers_are_not_logged(face: Face, server: APIServer, log: io.StringIO) -> None:
+    """The cookie of a proxy that people log in at is as good as their password."""
+    server.on("GET", "/version", Answer(headers={"Set-Cookie": "session=s3ntinel", "X-Echo": TOKEN}))
+    with face.client(server.config(token="alices-token")) as client:
+        assert "s3ntinel" in client.get("/version").headers["Set-Cookie"]
+    assert "200" in log.getvalue()
+
+
 def test_http2_headers_are_not_logged(face: Face, authority: Authority, log: io.StringIO) -> None:
     """Nor in the form they have on the wire, from which anybody can read them."""
     from tests.h2_server import H2Server
