@@ -8,13 +8,9 @@ cluster's is used.
 from __future__ import annotations
 
 import os
-import socket
-import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from kubeauth._config._client_config import ClientConfig
@@ -23,6 +19,7 @@ from kubeauth._config._proxy import choose_proxy
 from kubeauth._oidc._dialogue import MAX_REPLY, Call, Fetch, NoReply, Reply
 from kubeauth._secret import Secret
 from kubeauth._transport._client_options import user_agent
+from kubeauth._transport._deadline import Deadline
 from kubeauth._transport._needs import need_proxy
 from kubeauth._transport._tls import proxy_context, read_trust, ssl_context
 from kubeauth.errors import KubeAuthError, TLSError
@@ -69,7 +66,7 @@ def _once(
     """The reply; or where it is, after a redirect. The errors of httpx hold the request: none gets out."""
     import httpx
 
-    deadline = _Deadline(ends)
+    deadline = Deadline(ends - time.monotonic())
     try:
         with (
             deadline,
@@ -100,42 +97,6 @@ def _once(
         if deadline.has_passed:
             return _too_slow(timeout)
         return NoReply(str(error).rstrip(".") or type(error).__name__)
-
-
-class _Deadline:
-    """Cuts the connection when the time is up.
-
-    A timeout of httpx begins anew with each byte that arrives, and with each redirect.
-    """
-
-    def __init__(self, ends: float) -> None:
-        self.has_passed = False
-        self._connection: socket.socket | None = None
-        self._timer = threading.Timer(max(ends - time.monotonic(), 0), self._cut)
-        self._timer.daemon = True
-
-    def __enter__(self) -> Self:
-        with suppress(RuntimeError):  # too many threads: then it is httpx's timeout alone
-            self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-
-    def notice(self, _event: str, info: Mapping[str, Any]) -> None:
-        """Called by httpcore for all that it does: what it connects is a stream with a socket."""
-        found = getattr(info.get("return_value"), "get_extra_info", None)
-        if found is not None:
-            self._connection = found("socket")
-            if self.has_passed:
-                self._cut()
-
-    def _cut(self) -> None:
-        self.has_passed = True
-        if self._connection is not None:
-            with suppress(OSError):
-                # Not closed: the descriptor would be somebody else's while it is read from.
-                self._connection.shutdown(socket.SHUT_RDWR)
 
 
 def _transport(url: str, issuer: ClientConfig, trust_env: bool) -> httpx.HTTPTransport:

@@ -14,13 +14,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     # If click and rich are installed, httpx loads its own command line too, and is half as fast to import.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None: not to be imported
     from kubeauth.cli._app import run
-    from kubeauth.cli._ends import end_of
+    from kubeauth.cli._ends import end_of, fault_of
 
     try:
         status = run(sys.argv[1:] if arguments is None else arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # `>&-`
+            sys.stdout.flush()
     except BaseException as error:
-        end = end_of(error)
+        end = end_of(error) or fault_of(error)
         if end is None:
             raise
         # Not `from`: whoever asked for a line is not helped by a traceback, and it could show secrets.

@@ -1,0 +1,88 @@
+"""What is written to stdout: bytes at once, as a reader at the other end of a pipe wants them."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+from kubeauth._documents import Json, write_document
+from kubeauth.cli._ends import Failed
+from kubeauth.cli._terminal import harmless
+
+_NOT_ASCII = re.compile(r"[^\x20-\x7e\n]")
+
+
+def write(data: bytes) -> None:
+    """All of it, now. Without a stdout (`>&-`), nowhere."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+def write_text(text: str) -> None:
+    """The same in the terminal's encoding; what it has no character for is spelled out."""
+    write(text.encode(sys.stdout.encoding if sys.stdout is not None else "utf-8", "backslashreplace"))
+
+
+def pass_on(chunks: Iterable[bytes], *, untouched: bool) -> None:
+    """Writes them as they come. A terminal gets text that cannot steer it, unless it is `untouched`."""
+    if untouched or sys.stdout is None or not sys.stdout.isatty():
+        for chunk in chunks:
+            write(chunk)
+        return
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for chunk in chunks:
+        # A log may have been written on Windows.
+        write_text(harmless(decoder.decode(chunk).replace("\r\n", "\n")))
+    write_text(harmless(decoder.decode(b"", final=True)))
+
+
+def read_json(body: bytes) -> Json:
+    """What a server announced as JSON."""
+    try:
+        return json.loads(body, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        pass
+    raise Failed("error: the answer should be JSON, and is none that can be read. -o raw shows it.")
+
+
+def _no_constant(_text: str) -> Any:
+    raise ValueError
+
+
+def as_json(value: Json) -> bytes:
+    """Indented, for people."""
+    return _escaped(_written(value, as_json=True).decode("utf-8", "surrogatepass"))
+
+
+def as_json_line(value: Json) -> bytes:
+    """On one line, for programs that read one after the other."""
+    return _escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":"))) + b"\n"
+
+
+def as_yaml(value: Json) -> bytes:
+    return _written(value, as_json=False)
+
+
+def _written(value: Json, *, as_json: bool) -> bytes:
+    try:
+        return write_document(value, as_json=as_json)
+    except RecursionError:
+        pass
+    raise Failed("error: the answer is nested too deep for this. -o raw prints it as it is.")
+
+
+def _escaped(text: str) -> bytes:
+    """Spells out, as JSON does, what could steer a terminal: its own escapes end at U+001F."""
+    return _NOT_ASCII.sub(_escape, text).encode("utf-8", "surrogatepass")
+
+
+def _escape(found: re.Match[str]) -> str:
+    char = found[0]
+    return json.dumps(char)[1:-1] if unicodedata.category(char)[0] == "C" else char
