@@ -25,8 +25,11 @@ COMMANDS = {
     "get": "ask the API server for a path, and print the answer",
     "token": "print the token that a request would be signed with",
     "whoami": "say who you are to the API server",
+    "completion": "print a script that completes commands in bash, zsh or fish",
     "demo": "replace credentials under load, live on the screen",
 }
+COMPLETE = "__complete"
+"""Not for people: see `_complete`."""
 GROUPS: dict[str, str] = {}
 """What the commands of a group are about, by its name."""
 
@@ -52,6 +55,10 @@ class Command(Protocol):
 
 def run(arguments: Sequence[str]) -> int:
     """Does what `arguments` say, and returns the exit status. SystemExit for help."""
+    if arguments[:1] == [COMPLETE]:
+        from kubeauth.cli._complete import complete
+
+        return complete(arguments[1:])
     name, first = "", _First(rest=arguments)
     while name not in COMMANDS:
         parser = group_parser(name)
@@ -100,7 +107,7 @@ def commands_of(group: str) -> dict[str, str]:
     return found
 
 
-def _known(name: str, parser: _Parser) -> str:
+def _known(name: str, parser: Parser) -> str:
     """`name`, if it is that of a command or a group."""
     if name in COMMANDS or name in GROUPS:
         return name
@@ -112,14 +119,14 @@ def _known(name: str, parser: _Parser) -> str:
     parser.error(f'unknown command "{word}" for "{parser.prog}".{meant}')
 
 
-def group_parser(group: str) -> _Parser:
+def group_parser(group: str) -> Parser:
     """What reads the arguments up to the command; `group` is "" for the program itself."""
     program = f"kubeauth {group}".rstrip()
     commands = commands_of(group)
     width = max(map(len, commands))
     listed = "\n".join(f"  {name:{width}}  {about}" for name, about in commands.items())
     about = GROUPS.get(group, "Kubernetes credentials, the way client-go does them.")
-    parser = _Parser(
+    parser = Parser(
         program,
         usage=f"{program} [flags] COMMAND ...",
         description=f"{about}\n\ncommands:\n{listed}",
@@ -139,10 +146,10 @@ def command_of(name: str) -> Command:
     return cast(Command, import_module(f"kubeauth.cli._{name.replace(' ', '_')}"))
 
 
-def parser_of(name: str) -> _Parser:
+def parser_of(name: str) -> Parser:
     """What reads the arguments of a command, and explains them."""
     command = command_of(name)
-    parser = _Parser(
+    parser = Parser(
         f"kubeauth {name}",
         description=dedent(f"    {command.run.__doc__}").strip(),
         epilog="--context, --namespace, --as, -v and the like: see `kubeauth --help`.",
@@ -152,7 +159,9 @@ def parser_of(name: str) -> _Parser:
     return parser
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
+    """argparse's, with kubectl's manners."""
+
     def __init__(self, program: str, *, description: str, epilog: str, usage: str | None = None) -> None:
         super().__init__(
             program,
@@ -175,6 +184,11 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Not with the whole usage: what is wrong would not be seen behind it."""
         raise Failed(f"error: {message}\nSee `{self.prog} --help`.", Status.USAGE)
+
+    @property
+    def actions(self) -> list[argparse.Action]:
+        """All that it reads."""
+        return self._actions
 
     def action_of(self, flag: str) -> argparse.Action | None:
         """What reads that flag, if it is one."""

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 from kubeauth.cli._ends import Failed, Status
 from kubeauth.cli._flags import Flags, one_of
 from kubeauth.cli._output import as_json, as_yaml, pass_on, read_json, write, write_text
-from kubeauth.cli._paths import target_of
+from kubeauth.cli._paths import RESOURCES, target_of
 from kubeauth.cli._refusals import Refused, is_json
 from kubeauth.cli._tables import ACCEPT, ServerTables, is_table
 
 if TYPE_CHECKING:
     from kubeauth.cli._asking import Asking
     from kubeauth.cli._paths import Target
+
+COMPLETIONS = {"path": RESOURCES}
 
 
 class Output(StrEnum):

@@ -37,6 +37,18 @@ CLUSTER_SCOPED = {
     "storagemigration.k8s.io": {"storageversionmigrations"},
 }  # fmt: skip
 
+# What people ask for most, for a shell to complete; more would hide it.
+RESOURCES = (
+    "configmaps", "endpoints", "events", "namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes",
+    "pods", "secrets", "serviceaccounts", "services", "apps/v1/daemonsets", "apps/v1/deployments",
+    "apps/v1/replicasets", "apps/v1/statefulsets", "batch/v1/cronjobs", "batch/v1/jobs",
+    "networking.k8s.io/v1/ingresses", "networking.k8s.io/v1/networkpolicies",
+    "rbac.authorization.k8s.io/v1/clusterrolebindings", "rbac.authorization.k8s.io/v1/clusterroles",
+    "rbac.authorization.k8s.io/v1/rolebindings", "rbac.authorization.k8s.io/v1/roles",
+    "storage.k8s.io/v1/storageclasses", "/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3",
+    "/readyz", "/version",
+)  # fmt: skip
+
 
 class Target(NamedTuple):
     """What is asked for."""
