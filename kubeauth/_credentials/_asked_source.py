@@ -17,7 +17,6 @@ from kubeauth._credentials._credential import Credential, Identity, Refusal, hea
 from kubeauth._credentials._dates import Dates, dates_of
 from kubeauth._credentials._flight import Flight, again
 from kubeauth._credentials._fork import call_after_fork
-from kubeauth._credentials._gate import gate_of
 from kubeauth._credentials._held import NOTHING, NOTHING_HELD, Held
 from kubeauth._credentials._keypair import identity_problem
 from kubeauth._credentials._pace import NO_LIMIT, Limit, back_off
@@ -25,7 +24,7 @@ from kubeauth._credentials._status import Status, kind_of
 from kubeauth._exec._codec import PluginCredential
 from kubeauth._exec._expiry import date_of
 from kubeauth._exec._observer import Observer
-from kubeauth._exec._plugin import ASKED
+from kubeauth._exec._values import ASKED
 from kubeauth.errors import KubeAuthError
 
 logger = logging.getLogger("kubeauth.credentials")
@@ -100,6 +99,8 @@ class AskedSource:
 
     async def aget(self, refused: Refusal | None = None) -> Credential:
         """As `get`, off the event loop. Cancelling leaves the run to itself, and its result to the others."""
+        from kubeauth._credentials._gate import gate_of  # for those alone who have an event loop
+
         while True:
             own = Flight()
             try:

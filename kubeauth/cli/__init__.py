@@ -8,11 +8,17 @@ from typing import NoReturn
 
 __all__ = ["main"]
 
+# What httpx and httpcore import if it is installed, and no command needs: httpx's own command line with
+# click and rich, trio, HTTP/2. Together they take longer than all the rest. Each is imported by
+# `try: ... except ImportError`, and None makes it one.
+_NOT_NEEDED = ("httpx._main", "trio", "h2")
+
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Does what the command line says, or `arguments`; then exits. docs/cli.md lists the exit codes."""
-    # If click and rich are installed, httpx loads its own command line too, and is half as fast to import.
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None: not to be imported
+    if arguments is None:  # else it is somebody's program, and theirs to say
+        for name in _NOT_NEEDED:
+            sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # None: not to be imported
     from kubeauth.cli._app import run
     from kubeauth.cli._ends import end_of, fault_of
 

@@ -48,9 +48,9 @@ def run(options: Options) -> int:
     return Status.OK
 
 
-# Bash splits behind : and =, and before @, which are in the names of many contexts: so the line is split anew,
-# and of what is offered, that which bash takes for words of their own is left out. What is offered may be a
-# name that a stranger gave to a context, and is quoted.
+# Bash splits behind : and =, and before @, which are in the names of many contexts: so the line is split
+# anew, and of what is offered, that which bash takes for words of their own is left out. What is offered may
+# be a name that a stranger gave to a context, and is quoted.
 _BASH = r"""# bash completion for kubeauth
 _kubeauth() {
     local line=${COMP_LINE:0:COMP_POINT} kept="" rest found kind word
