@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -19,13 +20,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if arguments is None:  # else it is somebody's program, and theirs to say
         for name in _NOT_NEEDED:
             sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # None: not to be imported
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed, as by `2>&-`: what is said must not go to the other
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 -- to the end
     from kubeauth.cli._app import run
     from kubeauth.cli._ends import end_of, fault_of
 
     try:
         status = run(sys.argv[1:] if arguments is None else arguments)
-        if sys.stdout is not None:  # `>&-`
-            sys.stdout.flush()
+        sys.stdout.flush()
     except BaseException as error:
         end = end_of(error) or fault_of(error)
         if end is None:

@@ -59,17 +59,18 @@ def run(arguments: Sequence[str]) -> int:
         from kubeauth.cli._complete import complete
 
         return complete(arguments[1:])
-    name, first = "", _First(rest=arguments)
+    name, given, rest = "", Flags(), list(arguments)
     while name not in COMMANDS:
         parser = group_parser(name)
-        first, unread = parser.read(first.rest, _First(**first.flags()))
-        if not first.command:
+        before, rest = parser.split(rest)
+        given, unread = parser.read(before, given)
+        if not rest:
             parser.print_help(sys.stderr)
             return Status.USAGE
-        name = _known(f"{name} {first.command}".lstrip(), parser)
-        first.rest = [*first.rest, *unread]
+        name = _known(f"{name} {rest[0]}".lstrip(), parser)
+        rest = [*unread, *rest[1:]]
     command, parser = command_of(name), parser_of(name)
-    options, unread = parser.read(first.rest, command.Options(**first.flags()))
+    options, unread = parser.read(rest, command.Options(**vars(given)))
     if unread:
         what = "unknown flag" if unread[0].startswith("-") else "unexpected argument"
         parser.error(f"{what}: {unread[0].partition('=')[0]}")  # a value may be a secret
@@ -84,16 +85,6 @@ def run(arguments: Sequence[str]) -> int:
             f"error: this command needs {package}. Install it: pip install 'kubeauth[{_EXTRAS[package]}]'"
         )
     raise Failed(message)
-
-
-class _First(Flags):
-    """What stands before the command and may stand behind it, the command, and what is for it to read."""
-
-    command: str | None = None
-    rest: Sequence[str] = ()
-
-    def flags(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if name not in ("command", "rest")}
 
 
 def commands_of(group: str) -> dict[str, str]:
@@ -120,7 +111,7 @@ def _known(name: str, parser: Parser) -> str:
 
 
 def group_parser(group: str) -> Parser:
-    """What reads the arguments up to the command; `group` is "" for the program itself."""
+    """What reads the flags before the command; `group` is "" for the program itself."""
     program = f"kubeauth {group}".rstrip()
     commands = commands_of(group)
     width = max(map(len, commands))
@@ -135,8 +126,6 @@ def group_parser(group: str) -> Parser:
     if not group:
         version = f"kubeauth {kubeauth.__version__}"
         parser.add_argument("--version", action="version", version=version, help="show the version, and exit")
-    parser.add_argument("command", nargs="?", default=None, help=argparse.SUPPRESS)
-    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     add_flags(parser, shown=not group)
     return parser
 
@@ -176,6 +165,16 @@ class Parser(argparse.ArgumentParser):
             add_help=False,
         )
         self.add_argument("-h", "--help", action="help", help="show this, and exit")
+
+    def split(self, arguments: list[str]) -> tuple[list[str], list[str]]:
+        """The flags with their values, and the rest: from the first word on that is neither."""
+        is_value = False
+        for number, word in enumerate(arguments):
+            if not (is_value or word.startswith("-")):
+                return arguments[:number], arguments[number:]
+            action = None if is_value else self.action_of(word)
+            is_value = action is not None and action.nargs is None
+        return arguments, []
 
     def read(self, arguments: Sequence[str], into: N) -> tuple[N, list[str]]:
         """`into` with what they say, and those that say nothing to this parser."""

@@ -18,21 +18,20 @@ _NOT_ASCII = re.compile(r"[^\x20-\x7e\n]")
 
 
 def write(data: bytes) -> None:
-    """All of it, now. Without a stdout (`>&-`), nowhere."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+    """All of it, now."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
 
 
 def write_text(text: str) -> None:
     """The same in the terminal's encoding; what it has no character for is spelled out."""
-    write(text.encode(sys.stdout.encoding if sys.stdout is not None else "utf-8", "backslashreplace"))
+    write(text.encode(sys.stdout.encoding, "backslashreplace"))
 
 
 def pass_on(chunks: Iterable[bytes], *, untouched: bool) -> None:
     """Writes them as they come. A terminal gets text that cannot steer it, unless it is `untouched`."""
-    if untouched or sys.stdout is None or not sys.stdout.isatty():
+    if untouched or not sys.stdout.isatty():
         for chunk in chunks:
             write(chunk)
         return

@@ -36,7 +36,9 @@ def ca() -> Authority:
 @pytest.fixture
 def api(ca: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[APIServer]:
     """A server that knows alice, bob, and whoever has a certificate; KUBECONFIG is alice's."""
-    with APIServer(authority=ca, tokens={"alices-token": "alice"}, passwords={"bob": "bobs-password"}) as server:
+    with APIServer(
+        authority=ca, tokens={"alices-token": "alice"}, passwords={"bob": "bobs-password"}
+    ) as server:
         path = tmp_path / "kubeconfig"
         path.write_text(json.dumps(server.kubeconfig({"token": "alices-token"})))
         monkeypatch.setenv("KUBECONFIG", str(path))

@@ -65,7 +65,9 @@ def on_a_terminal(*arguments: str, env: Mapping[str, str] | None = None) -> tupl
     import pty
 
     ours, theirs = pty.openpty()
-    with subprocess.Popen([*KUBEAUTH, *arguments], env=env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+    with subprocess.Popen(
+        [*KUBEAUTH, *arguments], env=env, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as process:
         os.close(theirs)
         said = b""
         while True:

@@ -35,7 +35,10 @@ def table(*names: str, version: str = "5", columns: object = COLUMNS) -> dict[st
         "metadata": {"resourceVersion": version},
         "columnDefinitions": columns,
         "rows": [
-            {"cells": [name, "1/1", "10.0.0.1"], "object": META | {"metadata": {"name": name, "namespace": "default"}}}
+            {
+                "cells": [name, "1/1", "10.0.0.1"],
+                "object": META | {"metadata": {"name": name, "namespace": "default"}},
+            }
             for name in names
         ],
     }
@@ -46,7 +49,9 @@ def pods(request: Received) -> Answer:
     if "as=Table" in (request.header("accept") or ""):
         return Answer(body=table("web-0", "web-1"))
     items = [{"metadata": {"name": name}} for name in ("web-0", "web-1")]
-    return Answer(body={"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "5"}, "items": items})
+    return Answer(
+        body={"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "5"}, "items": items}
+    )
 
 
 class TestPrinting:
@@ -82,7 +87,7 @@ class TestPrinting:
         api.on("GET", PODS, pods)
         assert json.loads(run("get", "pods", "-o", "json").out)["kind"] == "PodList"
         assert run("get", "pods", "-o", "yaml").out == (
-            "kind: PodList\napiVersion: v1\nmetadata:\n  resourceVersion: \"5\"\nitems:\n"
+            'kind: PodList\napiVersion: v1\nmetadata:\n  resourceVersion: "5"\nitems:\n'
             "- metadata:\n    name: web-0\n- metadata:\n    name: web-1\n"
         )
 
@@ -173,7 +178,9 @@ class TestAsking:
         asked = ["/version?a=b&c=d%20e&a=x", "/other.example/version"]
         assert [request.path for request in api.requests] == asked
 
-    def test_the_namespace_of_the_flag_or_of_the_context(self, api: APIServer, run: Run, tmp_path: Path) -> None:
+    def test_the_namespace_of_the_flag_or_of_the_context(
+        self, api: APIServer, run: Run, tmp_path: Path
+    ) -> None:
         document = api.kubeconfig({"token": "alices-token"})
         document["contexts"][0]["context"]["namespace"] = "from-context"
         path = tmp_path / "other"
@@ -256,7 +263,7 @@ class TestRequestTimeout:
 
     @pytest.fixture
     def slow(self, api: APIServer) -> Iterator[APIServer]:
-        ended = []
+        ended: list[bool] = []
 
         def drip() -> Iterator[bytes]:
             while not ended:
@@ -317,6 +324,10 @@ class TestRequestTimeout:
             assert asked() == theirs
 
     def test_without_one_a_server_may_take_its_time(self, api: APIServer, run: Run) -> None:
-        api.on("GET", "/x", lambda _: (time.sleep(0.5), Answer(body=b"late", headers=answers.TEXT))[1])
+        def late(_request: Received) -> Answer:
+            time.sleep(0.5)
+            return Answer(body=b"late", headers=answers.TEXT)
+
+        api.on("GET", "/x", late)
         assert run("get", "/x", "--request-timeout", "0").out == "late"
         assert run("get", "/x", "--request-timeout", "30s").out == "late"

@@ -74,7 +74,9 @@ def test_all_namespaces_are_for_what_has_one() -> None:
 
 
 def test_whether_the_group_was_guessed() -> None:
-    guessed = {text: target_of(text, namespace="ns").is_guessed for text in ("pods", "v1/pods", "a/v1/b", "/b")}
+    guessed = {
+        text: target_of(text, namespace="ns").is_guessed for text in ("pods", "v1/pods", "a/v1/b", "/b")
+    }
     assert guessed == {"pods": True, "v1/pods": False, "a/v1/b": False, "/b": False}
 
 

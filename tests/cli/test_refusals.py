@@ -116,6 +116,11 @@ def test_what_is_no_refusal() -> None:
 
 
 def test_what_is_json() -> None:
-    announced = ("application/json", "application/json;charset=utf-8", "Application/JSON ; x", "application/scim+json")
+    announced = (
+        "application/json",
+        "application/json;charset=utf-8",
+        "Application/JSON ; x",
+        "application/scim+json",
+    )
     assert all(map(is_json, announced))
     assert not any(map(is_json, ("", "text/plain", "application/jsonp", "application/yaml")))

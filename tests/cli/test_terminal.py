@@ -11,7 +11,10 @@ from kubeauth.cli._terminal import harmless
 
 
 def test_what_could_steer_it_is_spelled_out() -> None:
-    assert harmless("\x1b[2J\x07\x08\r\x7f\x9b\u202e\u2028") == "U+001B[2JU+0007U+0008U+000DU+007FU+009BU+202EU+2028"
+    assert (
+        harmless("\x1b[2J\x07\x08\r\x7f\x9b\u202e\u2028")
+        == "U+001B[2JU+0007U+0008U+000DU+007FU+009BU+202EU+2028"
+    )
 
 
 def test_everything_else_stays() -> None:

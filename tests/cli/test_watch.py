@@ -40,7 +40,14 @@ class Pods:
         if tabular:
             return Answer(body=table("web-0"))
         item = {"metadata": {"name": "web-0"}}
-        return Answer(body={"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "5"}, "items": [item]})
+        return Answer(
+            body={
+                "kind": "PodList",
+                "apiVersion": "v1",
+                "metadata": {"resourceVersion": "5"},
+                "items": [item],
+            }
+        )
 
     def _line(self, event: dict[str, Any], tabular: bool) -> bytes:
         if tabular and event["object"].get("kind") == "Pod":
@@ -94,11 +101,19 @@ class TestPrinting:
 
     def test_raw_is_the_watch_as_it_came(self, api: APIServer, run: Run) -> None:
         Pods(api, ADDED, BOOKMARK)
-        assert [json.loads(line) for line in run("get", "pods", "-w", "-o", "raw").out.splitlines()] == [ADDED, BOOKMARK]
+        assert [json.loads(line) for line in run("get", "pods", "-w", "-o", "raw").out.splitlines()] == [
+            ADDED,
+            BOOKMARK,
+        ]
         assert [request.path for request in api.requests] == [f"{PODS}?watch=1"]
 
     def test_a_server_without_tables(self, api: APIServer, run: Run) -> None:
-        listed = {"kind": "XList", "apiVersion": "e/v1", "metadata": {"resourceVersion": "1"}, "items": [{"n": 1}, 7]}
+        listed = {
+            "kind": "XList",
+            "apiVersion": "e/v1",
+            "metadata": {"resourceVersion": "1"},
+            "items": [{"n": 1}, 7],
+        }
         events = json.dumps({"type": "ADDED", "object": {"n": 2}}).encode()  # and no newline at its end
         api.on("GET", "/x", lambda r: Answer(chunks=[events]) if "watch" in r.path else Answer(body=listed))
         assert run("get", "/x", "-w").out == '{"apiVersion":"e/v1","kind":"X","n":1}\n7\n{"n":2}\n'
@@ -146,14 +161,18 @@ class TestEnding:
         ran = run("get", "pods", "-w")
         assert (ran.status, ran.err) == (1, "Error from server (Forbidden): unknown (get pods)\n")
 
-    @pytest.mark.parametrize("body", [b'{"kind": "Pod"}', b"{\n}\n", b"[" * 100_000, b'{"type": 7, "object": 1}'])
+    @pytest.mark.parametrize(
+        "body", [b'{"kind": "Pod"}', b"{\n}\n", b"[" * 100_000, b'{"type": 7, "object": 1}']
+    )
     def test_an_answer_that_is_no_watch(self, body: bytes, api: APIServer, run: Run) -> None:
         api.on("GET", "/x", Answer(body=body, headers={"Content-Type": "application/json"}))
         ran = run("get", "/x?watch=1")
         assert (ran.status, ran.out) == (1, "")
         assert "not with events" in ran.err
 
-    @pytest.mark.parametrize("body", [{"major": "1"}, [], {"metadata": {}}, {"metadata": 7}, {"metadata": {"resourceVersion": 7}}])
+    @pytest.mark.parametrize(
+        "body", [{"major": "1"}, [], {"metadata": {}}, {"metadata": 7}, {"metadata": {"resourceVersion": 7}}]
+    )
     def test_what_cannot_be_watched(self, body: object, api: APIServer, run: Run) -> None:
         api.on("GET", "/x", Answer(body=body))
         ran = run("get", "/x", "-w")
@@ -162,7 +181,11 @@ class TestEnding:
     def test_a_time_limit_ends_it_as_with_kubectl(self, api: APIServer, run: Run) -> None:
         watch = Watch()
         api.on("GET", PODS, lambda r: watch(r) if "watch=1" in r.path else Answer(body=table("web-0")))
-        assert run("get", "pods", "-w", "--request-timeout", "0.5s") == (0, "NAME    READY\nweb-0   1/1\n", "")
+        assert run("get", "pods", "-w", "--request-timeout", "0.5s") == (
+            0,
+            "NAME    READY\nweb-0   1/1\n",
+            "",
+        )
         assert run("get", "pods", "-w", "-o", "raw", "--request-timeout", "0.5s").status == 0
         watch.end()
 
