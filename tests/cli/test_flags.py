@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import sys
 from pathlib import Path
@@ -201,3 +202,14 @@ class TestLogs:
             "logging.getLogger('kubeauth.x').info('%s', 'two\\nlines \\x1b[2J')"
         )
         assert ran(sys.executable, "-c", program).err == "I kubeauth.x: two\nlines U+001B[2J\n"
+
+    def test_in_this_process(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        ours = logging.getLogger("kubeauth")
+        monkeypatch.setattr(logging.root, "handlers", [])
+        monkeypatch.setattr(ours, "level", ours.level)
+        Flags().set_up_logging()
+        ours.warning("no \x1b[2J")
+        ours.info("nor this")
+        assert capsys.readouterr().err == "W kubeauth: no U+001B[2J\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kubeauth import cli
 from kubeauth.testing import APIServer, PluginScript
 from tests.cli.programs import environ, ran
 
@@ -89,6 +91,19 @@ def test_what_is_installed_is_kept_out(imported: Imported) -> None:
     there = ran(sys.executable, "-c", probe).out
     assert there == "['rich', 'trio', 'h2']\n"
     assert not imported("get", "/version") & {"rich", "click", "trio", "h2"}
+
+
+def test_main_without_arguments_is_the_program(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in cli._NOT_NEEDED:
+        importlib.import_module(name)  # what is there already stays
+    monkeypatch.setattr(sys, "argv", ["kubeauth", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("kubeauth ")
+    assert all(sys.modules[name] for name in cli._NOT_NEEDED)
 
 
 def test_what_is_kept_out_is_not_kept_from_those_who_call_main(api: APIServer) -> None:

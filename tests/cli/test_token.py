@@ -169,7 +169,7 @@ class TestExecCredential:
         as_user({"token": "t-1"})
         asked = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
         monkeypatch.setenv("KUBERNETES_EXEC_INFO", json.dumps(asked))
-        monkeypatch.delenv("KUBEAUTH_TOKEN_DEPTH", raising=False)
+        monkeypatch.setenv("KUBEAUTH_TOKEN_DEPTH", "0")  # so that it is put back
         assert json.loads(run("token", "-o", "json").out)["apiVersion"] == version
 
     def test_a_question_that_makes_no_sense(
@@ -177,7 +177,7 @@ class TestExecCredential:
     ) -> None:
         as_user({"token": "t-1"})
         monkeypatch.setenv("KUBERNETES_EXEC_INFO", "{")
-        monkeypatch.delenv("KUBEAUTH_TOKEN_DEPTH", raising=False)
+        monkeypatch.setenv("KUBEAUTH_TOKEN_DEPTH", "0")  # so that it is put back
         ran = run("token", "-o", "json")
         assert (ran.status, ran.out) == (Status.CONFIG, "")
         assert "KUBERNETES_EXEC_INFO" in ran.err or "ExecCredential" in ran.err
@@ -257,6 +257,15 @@ class TestAsAPlugin:
         )
         os.close(theirs)
         os.close(ours)
+
+    def test_of_itself_more_often_than_anybody_means(
+        self, api: APIServer, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("KUBERNETES_EXEC_INFO", "{}")
+        monkeypatch.setenv("KUBEAUTH_TOKEN_DEPTH", "3")
+        ran = run("token", "-o", "json")
+        assert (ran.status, ran.out) == (Status.CONFIG, "")
+        assert "it is the plugin of the very user whose token it is to print" in ran.err
 
     def test_of_itself_comes_to_an_end(self, api: APIServer, tmp_path: Path) -> None:
         """A kubeconfig whose plugin prints the token of that kubeconfig would start processes without end."""

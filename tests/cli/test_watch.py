@@ -178,6 +178,13 @@ class TestEnding:
         ran = run("get", "/x", "-w")
         assert ran == (1, "", "error: what is there cannot be watched: it is no list of a resource.\n")
 
+    def test_one_object_by_its_whole_path(self, api: APIServer, run: Run) -> None:
+        api.on("GET", f"{PODS}/web-0", Answer(body=pod("web-0", "5")))
+        ran = run("get", f"{PODS}/web-0", "-w", "-o", "json")
+        assert ran.status == 1
+        assert json.loads(ran.out) == pod("web-0", "5")
+        assert "for one object of it write LIST?fieldSelector=metadata.name=NAME." in ran.err
+
     def test_a_time_limit_ends_it_as_with_kubectl(self, api: APIServer, run: Run) -> None:
         watch = Watch()
         api.on("GET", PODS, lambda r: watch(r) if "watch=1" in r.path else Answer(body=table("web-0")))

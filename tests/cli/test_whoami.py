@@ -122,6 +122,7 @@ def test_json_and_yaml_are_the_review_and_what_is_known_here(api: APIServer, run
         },
     }
     assert yaml.safe_load(run("whoami", "-o", "yaml", "-n", "web", *flags).out) == said
+    assert "Impersonating          bob\n" in run("whoami", "--as", "bob").out
     shown = run("whoami", *flags).out
     assert "\nImpersonating          bob, uid 7, groups [g1 g2], k [v]\n" in shown
 
