@@ -340,6 +340,10 @@ class AskedSource:
                 self._held = Held.since(
                     now, date, credential, dates, expires, seconds=now - asked[0], chance=self._chance()
                 )
+        end = date_of(expires)
+        until = f", good until {end:%Y-%m-%dT%H:%M:%SZ}" if end else ""
+        took = now - asked[0]
+        logger.info("%s gave a %s in %.1f s%s", self._asker.place, kind_of(credential), took, until)
         self._observer.renewed(reason=flight.reason, succeeded=not is_over)
         self._observe(before, self._held, date)
         # Who waited for what they had asks once more: by now the other end knows that it is over.

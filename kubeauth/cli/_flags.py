@@ -63,8 +63,15 @@ class Flags(argparse.Namespace):
 
     def config(self, exec_options: ExecOptions | None = None) -> ClientConfig:
         """The configuration that they choose, as kubectl would."""
+        import logging
+
+        from kubeauth._config._server import without_password
+
         loader = self.loader(exec_options)
-        return loader.explicit(self.kubeconfig) if self.kubeconfig else loader.default()
+        config = loader.explicit(self.kubeconfig) if self.kubeconfig else loader.default()
+        chosen = config.context or "none", without_password(config.server), config.namespace
+        logging.getLogger("kubeauth.cli").info("context %s: server %s, namespace %s", *chosen)
+        return config
 
     def loader(self, exec_options: ExecOptions | None = None) -> Loader:
         """What resolves it, for whoever wants to see the steps."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kubeauth.cli._ends import Failed, Status
 from kubeauth.cli._flags import Flags, one_of
 from kubeauth.cli._output import as_json, as_yaml, pass_on, read_json, write, write_text
-from kubeauth.cli._paths import RESOURCES, target_of
+from kubeauth.cli._paths import RESOURCES, likely, target_of
 from kubeauth.cli._refusals import Refused, is_json
 from kubeauth.cli._tables import ACCEPT, ServerTables, is_table
 
@@ -103,13 +103,13 @@ def run(options: Options) -> int:
                 return watch(asking, target, options)
             return _get(asking, target, options)
         except Refused as refused:
-            if not target.is_guessed or not refused.is_of_no_resource:
+            # Who may not see a resource is not told that there is none.
+            if target.is_core or not target.is_guessed or refused.code not in (403, 404):
                 raise
             words = str(refused)
-    word = options.path.partition("?")[0].partition("/")[0]
     raise Failed(
-        f'{words}\n"{word}" was taken for a resource of the core group. One of another group is written with '
-        "group and version, as in apps/v1/deployments; -A leaves the namespace out."
+        f'{words}\n"{target.resource}" was taken for a resource of the core group, which has none of that name. '
+        f"One of another group is written with group and version, as in {likely(target.resource)}."
     )
 
 

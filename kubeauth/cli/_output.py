@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import io
 import json
 import re
 import sys
 import unicodedata
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from kubeauth._documents import Json, write_document
@@ -30,16 +32,20 @@ def write_text(text: str) -> None:
 
 
 def pass_on(chunks: Iterable[bytes], *, untouched: bool) -> None:
-    """Writes them as they come. A terminal gets text that cannot steer it, unless it is `untouched`."""
+    """Writes them as they come. A terminal gets lines of text that cannot steer it, unless `untouched`."""
     if untouched or not sys.stdout.isatty():
         for chunk in chunks:
             write(chunk)
         return
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    for chunk in chunks:
-        # A log may have been written on Windows.
-        write_text(harmless(decoder.decode(chunk).replace("\r\n", "\n")))
-    write_text(harmless(decoder.decode(b"", final=True)))
+    # A log may have been written on Windows, or be of one line that is written over and over.
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
+    last = "\n"
+    for chunk in chain(filter(None, chunks), [b""]):
+        if text := harmless(decoder.decode(chunk, final=not chunk)):
+            write_text(text)
+            last = text[-1]
+    if last != "\n":
+        write_text("\n")  # else the prompt would stand behind it
 
 
 def read_json(body: bytes) -> Json:

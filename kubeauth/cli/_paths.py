@@ -36,7 +36,11 @@ CLUSTER_SCOPED = {
     },
     "storagemigration.k8s.io": {"storageversionmigrations"},
 }  # fmt: skip
-
+# And those of the core group that are in one.
+_CORE = {
+    "bindings", "configmaps", "endpoints", "events", "limitranges", "persistentvolumeclaims", "pods", "podtemplates",
+    "replicationcontrollers", "resourcequotas", "secrets", "serviceaccounts", "services",
+}  # fmt: skip
 # What people ask for most, for a shell to complete; more would hide it.
 RESOURCES = (
     "configmaps", "endpoints", "events", "namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes",
@@ -59,6 +63,8 @@ class Target(NamedTuple):
     collection: str = ""
     """Of one object that was named without a leading slash: the path of what it is in."""
     name: str = ""
+    resource: str = ""
+    """What the path was put together for, as it was written."""
     is_guessed: bool = False
     """The group was not given: it was taken to be the core group."""
     namespace: str = ""
@@ -68,6 +74,11 @@ class Target(NamedTuple):
     def url(self) -> str:
         """Path and query."""
         return f"{self.path}?{self.query}" if self.query else self.path
+
+    @property
+    def is_core(self) -> bool:
+        """Whether the core group has that resource."""
+        return self.resource in _CORE or self.resource in CLUSTER_SCOPED[""]
 
     @property
     def watches(self) -> bool:
@@ -122,9 +133,15 @@ def target_of(text: str, *, namespace: str, all_namespaces: bool = False) -> Tar
         query=query,
         collection=f"{base}/{rest[0]}" if is_one else "",
         name=rest[1] if is_one else "",
+        resource=rest[0] if rest else "",
         is_guessed=rest == parts,
         namespace=chosen,
     )
+
+
+def likely(resource: str) -> str:
+    """How a resource that is not of the core group is written, if it is one that people ask for."""
+    return next((each for each in RESOURCES if each.endswith(f"/{resource}")), "apps/v1/deployments")
 
 
 def _api_of(parts: list[str]) -> tuple[str, str, list[str]]:

@@ -39,8 +39,6 @@ class Refused(Failed):
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         self.code = code
-        # As a server answers at a path where it has nothing at all.
-        self.is_of_no_resource = code == 404 and message == _GENERIC[404][1]
         if reason == "Unauthorized":
             words = f"error: You must be logged in to the server ({message})"
         elif reason:

@@ -94,7 +94,12 @@ def _review(asking: Asking) -> dict[str, Any]:
         if isinstance(review, dict) and isinstance(_user(review), dict):
             return review
         break
-    raise Failed("\n".join(filter(None, [words, _ADVICE.get(code)])))
+    advice = _ADVICE.get(code)
+    if code == 403 and asking.config.impersonate:
+        advice = (
+            "To act as another user one must be allowed to: without --as it is said who you are yourself."
+        )
+    raise Failed("\n".join(filter(None, [words, advice])))
 
 
 def _user(review: dict[str, Any]) -> Any:

@@ -188,6 +188,8 @@ class TestLogs:
 
     def test_the_more_the_higher(self, api: APIServer) -> None:
         assert self.logged(0) == ""
+        chosen = f"I kubeauth.cli: context test: server {api.url}, namespace default\n"
+        assert self.logged(4) == chosen
         requests = self.logged(6)
         assert f"D kubeauth.transport: GET {api.url}/version " in requests
         assert "I httpx: HTTP Request: GET" in requests

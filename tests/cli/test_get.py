@@ -137,13 +137,13 @@ class TestPrinting:
         api.on("GET", "/text", Answer(body=f"a{nasty}\r\nb".encode(), headers=answers.TEXT))
         api.on("GET", "/json", Answer(body={"a": nasty, "\U000e0001": "tag"}))
         api.on("GET", "/half", Answer(body=b"\xe2\x82", headers=answers.TEXT))
-        assert on_a_terminal("get", "/text", env=environ())[1] == "aU+001B[2JU+009BU+202E\r\nb"
+        assert on_a_terminal("get", "/text", env=environ())[1] == "aU+001B[2JU+009BU+202E\r\nb\r\n"
         shown = on_a_terminal("get", "/json", env=environ())[1]
         assert json.loads(shown) == {"a": nasty, "\U000e0001": "tag"}
         assert shown.isascii()
         assert "\x1b" not in shown
         assert "\x1b" not in on_a_terminal("get", "/json", "-o", "yaml", env=environ())[1]
-        assert on_a_terminal("get", "/half", env=environ())[1] == "\ufffd"
+        assert on_a_terminal("get", "/half", env=environ())[1] == "\ufffd\r\n"
         # A pipe gets what there is, and a terminal too if it was asked for.
         assert kubeauth("get", "/text").out == f"a{nasty}\nb"
         assert "\x1b" in on_a_terminal("get", "/text", "-o", "raw", env=environ())[1]
@@ -215,14 +215,18 @@ class TestAsking:
         assert len(api.requests) == 11
 
     def test_a_resource_of_another_group_is_explained(self, api: APIServer, run: Run) -> None:
-        ran = run("get", "deployments?limit=5")
+        ran = run("get", "statefulsets?limit=5")
         assert (ran.status, ran.out) == (1, "")
         assert ran.err == (
             "Error from server (NotFound): the server could not find the requested resource\n"
-            '"deployments" was taken for a resource of the core group. One of another group is written with group '
-            "and version, as in apps/v1/deployments; -A leaves the namespace out.\n"
+            '"statefulsets" was taken for a resource of the core group, which has none of that name. One of another '
+            "group is written with group and version, as in apps/v1/statefulsets.\n"
         )
+        # A server looks first whether one may ask.
+        api.on("GET", "/api/v1/namespaces/default/things", answers.REFUSALS["/forbidden"])
+        assert "as in apps/v1/deployments." in run("get", "things").err
         assert "core group" not in run("get", "apps/v1/deployment").err
+        assert "core group" not in run("get", "resourcequotas").err
         api.on("GET", f"{PODS}/x", answers.status(404, "NotFound", 'pods "x" not found'))
         assert run("get", "pods/x").err == 'Error from server (NotFound): pods "x" not found\n'
 

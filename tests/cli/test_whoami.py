@@ -208,6 +208,11 @@ def test_a_refusal_and_the_next_step(path: str, advice: str, api: APIServer, run
     assert bool(rest) is bool(advice)
 
 
+def test_somebody_who_may_not_act_as_another(api: APIServer, run: Run) -> None:
+    api.on("POST", PATH.format("v1"), answers.REFUSALS["/forbidden"])
+    assert "without --as it is said who you are yourself" in run("whoami", "--as", "bob").err
+
+
 @pytest.mark.parametrize("body", [{}, [], {"status": 7}, {"status": {"userInfo": None}}])
 def test_an_answer_that_is_no_review(body: object, api: APIServer, run: Run) -> None:
     api.on("POST", PATH.format("v1"), Answer(201, body))
