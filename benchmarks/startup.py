@@ -1,4 +1,4 @@
-"""How long a fresh process takes: to have a client, beside a plain httpx.Client; and as a command, beside kubectl.
+"""How long a fresh process takes: to have a client, beside plain httpx; and as a command, beside kubectl.
 
     make bench      or      python -m benchmarks.startup [ROUNDS]
 
@@ -48,16 +48,13 @@ def programs(config: Path) -> dict[str, Program]:
     if kubectl is None:
         return found
     choose = ["--kubeconfig", str(config)]
+    helps, gets = "kubectl --help", "kubectl get --raw /version"
     return found | {
-        "kubectl --help": Program([kubectl, "--help"], "kubectl --help"),
-        "kubeauth --help": Program([kubeauth, "--help"], "kubectl --help"),
-        "kubectl get --raw /version": Program(
-            [kubectl, *choose, "get", "--raw", "/version"], "kubectl get --raw /version"
-        ),
-        "kubeauth get /version": Program(
-            [kubeauth, *choose, "get", "/version"], "kubectl get --raw /version"
-        ),
-        "kubeauth token": Program([kubeauth, *choose, "token"], "kubectl get --raw /version"),
+        helps: Program([kubectl, "--help"], helps),
+        "kubeauth --help": Program([kubeauth, "--help"], helps),
+        gets: Program([kubectl, *choose, "get", "--raw", "/version"], gets),
+        "kubeauth get /version": Program([kubeauth, *choose, "get", "/version"], gets),
+        "kubeauth token": Program([kubeauth, *choose, "token"], gets),
     }
 
 

@@ -22,7 +22,7 @@ from kubeauth._credentials._keypair import identity_problem
 from kubeauth._credentials._pace import NO_LIMIT, Limit, back_off
 from kubeauth._credentials._status import Status, kind_of
 from kubeauth._exec._codec import PluginCredential
-from kubeauth._exec._expiry import date_of
+from kubeauth._exec._expiry import date_of, good_until
 from kubeauth._exec._observer import Observer
 from kubeauth._exec._values import ASKED
 from kubeauth.errors import KubeAuthError
@@ -340,10 +340,8 @@ class AskedSource:
                 self._held = Held.since(
                     now, date, credential, dates, expires, seconds=now - asked[0], chance=self._chance()
                 )
-        end = date_of(expires)
-        until = f", good until {end:%Y-%m-%dT%H:%M:%SZ}" if end else ""
-        took = now - asked[0]
-        logger.info("%s gave a %s in %.1f s%s", self._asker.place, kind_of(credential), took, until)
+        what = self._asker.place, kind_of(credential), now - asked[0], good_until(expires)
+        logger.info("%s gave a %s in %.1f s%s", *what)
         self._observer.renewed(reason=flight.reason, succeeded=not is_over)
         self._observe(before, self._held, date)
         # Who waited for what they had asks once more: by now the other end knows that it is over.

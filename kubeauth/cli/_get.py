@@ -108,8 +108,8 @@ def run(options: Options) -> int:
                 raise
             words = str(refused)
     raise Failed(
-        f'{words}\n"{target.resource}" was taken for a resource of the core group, which has none of that name. '
-        f"One of another group is written with group and version, as in {likely(target.resource)}."
+        f'{words}\n"{target.resource}" was taken for a resource of the core group, which has none of that '
+        f"name. One of another group is written with group and version, as in {likely(target.resource)}."
     )
 
 

@@ -38,8 +38,8 @@ CLUSTER_SCOPED = {
 }  # fmt: skip
 # And those of the core group that are in one.
 _CORE = {
-    "bindings", "configmaps", "endpoints", "events", "limitranges", "persistentvolumeclaims", "pods", "podtemplates",
-    "replicationcontrollers", "resourcequotas", "secrets", "serviceaccounts", "services",
+    "bindings", "configmaps", "endpoints", "events", "limitranges", "persistentvolumeclaims", "pods",
+    "podtemplates", "replicationcontrollers", "resourcequotas", "secrets", "serviceaccounts", "services",
 }  # fmt: skip
 # What people ask for most, for a shell to complete; more would hide it.
 RESOURCES = (

@@ -16,7 +16,7 @@ from kubeauth.cli import _get
 from kubeauth.cli._app import group_parser, parser_of
 from kubeauth.cli._ends import Status
 from kubeauth.cli._flags import Flags
-from kubeauth.testing import APIServer
+from kubeauth.testing import APIServer, PluginScript
 from tests.cli.conftest import Run
 from tests.cli.programs import kubeauth, ran
 from tests.kubeconfigs import document
@@ -197,6 +197,17 @@ class TestLogs:
         assert "D httpcore.connection: connect_tcp.started" in wire
         for text in (requests, wire, self.logged(99), self.logged(-1)):
             assert "alices-token" not in text
+
+    @pytest.mark.parametrize("lifetime", [900, None])
+    def test_what_a_plugin_gave(self, lifetime: float | None, api: APIServer, tmp_path: Path) -> None:
+        plugin = PluginScript(tmp_path)
+        plugin.answer(token="alices-token", expires_in=lifetime)
+        path = tmp_path / "kubeconfig"
+        path.write_text(json.dumps(api.kubeconfig({"exec": plugin.stanza()})))
+        said = self.logged(4).splitlines()[1]
+        until = r", good until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ" if lifetime else ""
+        expected = rf"I kubeauth.credentials: plugin {plugin.path} gave a token in \d+\.\d s{until}"
+        assert re.fullmatch(expected, said)
 
     def test_nobody_can_steer_a_terminal_by_them(self) -> None:
         program = (
