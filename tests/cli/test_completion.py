@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +18,6 @@ from kubeauth.cli import main
 from kubeauth.cli._app import COMMANDS, parser_of
 from kubeauth.cli._complete import Offer, names_in_kubeconfig, offered
 from kubeauth.cli._completion import Shell
-from tests.residue import wait_until
 
 EKS = "arn:aws:eks:eu-west-1:123:cluster/prod"
 NAMES = {
@@ -211,10 +212,14 @@ class Terminal:
 
     def ran(self, keys: str) -> list[str]:
         """What kubeauth was run with after these keys."""
-        before = self._runs()
+        before = len(self._runs())
         self.typed(keys)
-        wait_until(lambda: len(self._runs()) > len(before) or self._drained())
-        return self._runs()[-1]
+        for _ in range(600):  # each key that completes is a process
+            if len(found := self._runs()) > before:
+                return found[-1]
+            self._drain()
+            time.sleep(0.05)
+        pytest.fail(f"nothing was run after {keys!r}")
 
     def close(self) -> None:
         self._process.kill()
@@ -225,13 +230,10 @@ class Terminal:
         lines = self.record.read_text().splitlines() if self.record.exists() else []
         return [json.loads(line) for line in lines]
 
-    def _drained(self) -> bool:
+    def _drain(self) -> None:
         """Reads what the shell says, so that it never waits for a reader."""
-        import select
-
         while select.select([self._ours], [], [], 0)[0]:
             os.read(self._ours, 65536)
-        return False
 
 
 @pytest.fixture(params=SHELLS)

@@ -291,22 +291,22 @@ class TestRequestTimeout:
         ended.append(True)
 
     def test_an_answer_that_does_not_come(self, slow: APIServer, run: Run) -> None:
-        ran = run("get", "/late", "--request-timeout", "0.3s")
-        said = "Unable to connect to the server: it did not answer within 0.3s (--request-timeout)\n"
+        ran = run("get", "/late", "--request-timeout", "1s")
+        said = "Unable to connect to the server: it did not answer within 1s (--request-timeout)\n"
         assert ran == (Status.UNREACHABLE, "", said)
 
     @pytest.mark.parametrize("path", ["/drip", "/silence"])
     def test_an_answer_that_does_not_end(self, path: str, slow: APIServer, run: Run) -> None:
-        ran = run("get", path, "--request-timeout", "0.3s")
+        ran = run("get", path, "--request-timeout", "1s")
         assert ran.status == Status.UNREACHABLE
         assert ran.err == (
-            "Unable to connect to the server: the answer was not complete within 0.3s (--request-timeout)\n"
+            "Unable to connect to the server: the answer was not complete within 1s (--request-timeout)\n"
         )
 
     @pytest.mark.oracle
     @pytest.mark.parametrize("path", ["/late", "/drip", "/silence"])
     def test_kubectl_gives_up_too(self, path: str, slow: APIServer, kubectl: str) -> None:
-        assert ran(kubectl, "get", "--raw", path, "--request-timeout", "0.3s").status == 1
+        assert ran(kubectl, "get", "--raw", path, "--request-timeout", "1s").status == 1
 
     @pytest.mark.oracle
     def test_the_server_is_told_as_kubectl_tells_it(self, api: APIServer, kubectl: str, run: Run) -> None:

@@ -188,12 +188,12 @@ class TestEnding:
     def test_a_time_limit_ends_it_as_with_kubectl(self, api: APIServer, run: Run) -> None:
         watch = Watch()
         api.on("GET", PODS, lambda r: watch(r) if "watch=1" in r.path else Answer(body=table("web-0")))
-        assert run("get", "pods", "-w", "--request-timeout", "0.5s") == (
+        assert run("get", "pods", "-w", "--request-timeout", "2s") == (
             0,
             "NAME    READY\nweb-0   1/1\n",
             "",
         )
-        assert run("get", "pods", "-w", "-o", "raw", "--request-timeout", "0.5s").status == 0
+        assert run("get", "pods", "-w", "-o", "raw", "--request-timeout", "2s").status == 0
         watch.end()
 
     def test_a_connection_that_is_lost_is_an_error(self, api: APIServer, run: Run) -> None:

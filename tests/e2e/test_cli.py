@@ -161,76 +161,71 @@ class TestGet:
 
 class TestWatch:
     def test_changes_as_kubectl_prints_them(self, cluster: ControlPlane, admin: Path) -> None:
-        command = ["get", "configmaps", "-w", "-n", NAMESPACE, "--request-timeout=8s"]
-        with started(*command, env=environ(KUBECONFIG=str(admin))) as mine:
-            with subprocess.Popen(
-                [str(cluster._kube), "kubectl", *command],
-                env=environ(KUBECONFIG=str(admin)),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            ) as kubectls:
-                outputs = [self.up_to(each, "with-a-longer-name") for each in (mine, kubectls)]
-                self.change(cluster)
-                said = [each.communicate() for each in (mine, kubectls)]
-        ages = [
-            re.sub(r"\d+m?s?\d*s?$", "AGE", begun + end[0], flags=re.M)
-            for begun, end in zip(outputs, said, strict=True)
-        ]
+        command, env = ["get", "configmaps", "-w", "-n", NAMESPACE], environ(KUBECONFIG=str(admin))
+        with (
+            started(*command, env=env) as mine,
+            subprocess.Popen(
+                [str(cluster._kube), "kubectl", *command], env=env, stdout=subprocess.PIPE, text=True
+            ) as kubectls,
+        ):
+            said = [self.up_to(each, "with-a-longer-name") for each in (mine, kubectls)]
+            thing = {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "watched", "namespace": NAMESPACE},
+            }
+            cluster.apply(thing)
+            cluster.apply({**thing, "data": {"a": "b"}})
+            assert cluster.kubectl("delete", "configmap", "watched", "-n", NAMESPACE).returncode == 0
+            said = [
+                first + self.up_to(each, "watched", 3)
+                for first, each in zip(said, (mine, kubectls), strict=True)
+            ]
+            mine.terminate()
+            kubectls.terminate()
+        ages = [re.sub(r"\d\w*$", "AGE", text, flags=re.M) for text in said]
         assert ages[0] == ages[1]
-        assert ages[0].count("watched") == 3
-        assert (mine.returncode, kubectls.returncode) == (0, 0)
-        assert said[0][1] == ""
 
-    def up_to(self, process: subprocess.Popen[str], word: str) -> str:
+    def up_to(self, process: subprocess.Popen[str], word: str, times: int = 1) -> str:
+        """What it prints, until that word has come so often."""
         assert process.stdout is not None
         text = ""
-        while word not in text:
+        while text.count(word) < times:
             line = process.stdout.readline()
             assert line, text
             text += line
         return text
 
-    def change(self, cluster: ControlPlane) -> None:
-        thing = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "watched", "namespace": NAMESPACE},
-        }
-        cluster.apply(thing)
-        cluster.apply({**thing, "data": {"a": "b"}})
-        assert cluster.kubectl("delete", "configmap", "watched", "-n", NAMESPACE).returncode == 0
-
     def test_one_object_as_json(self, cluster: ControlPlane, admin: Path) -> None:
-        arguments = ["get", "configmaps/one", "-w", "-o", "json", "-n", NAMESPACE, "--request-timeout=5s"]
-        with started(*arguments, "--output-watch-events", env=environ(KUBECONFIG=str(admin))) as process:
+        arguments = ["get", "configmaps/one", "-w", "-o", "json", "-n", NAMESPACE, "--output-watch-events"]
+        with started(*arguments, env=environ(KUBECONFIG=str(admin))) as process:
             assert process.stdout is not None
-            first = json.loads(process.stdout.readline())
-            for name in ("one", "with-a-longer-name"):
+            events = [json.loads(process.stdout.readline())]
+            for name in ("with-a-longer-name", "one"):
                 cluster.kubectl("label", "--overwrite", "configmap", name, "seen=yes", "-n", NAMESPACE)
-            events = [first, *map(json.loads, process.communicate()[0].splitlines())]
-        assert process.returncode == 0
-        assert [
-            (each["type"], each["object"]["kind"], each["object"]["metadata"]["name"]) for each in events
-        ] == [
-            ("ADDED", "ConfigMap", "one"),
-            ("MODIFIED", "ConfigMap", "one"),
+            events.append(json.loads(process.stdout.readline()))
+            process.terminate()
+        found = [
+            (event["type"], event["object"]["kind"], event["object"]["metadata"]["name"]) for event in events
         ]
+        assert found == [("ADDED", "ConfigMap", "one"), ("MODIFIED", "ConfigMap", "one")]
 
-    def test_it_lives_through_rotations(self, cluster: ControlPlane, tmp_path: Path) -> None:
-        """The certificate is over long before the watch is: others ask with new ones, this goes on."""
+    def test_it_lives_through_the_end_of_its_certificate(self, cluster: ControlPlane, tmp_path: Path) -> None:
         cluster.allow("cluster-admin", user="cli-watcher")
-        with Mint(tmp_path, certificates(cluster.client_ca, "cli-watcher", 4)) as mint:
+        with Mint(tmp_path, certificates(cluster.client_ca, "cli-watcher", 5)) as mint:
             kubeconfig = written(tmp_path / "minted", cluster.kubeconfig({"exec": mint.stanza()}))
-            arguments = ["get", "configmaps", "-w", "-o", "json", "-n", NAMESPACE, "--request-timeout=15s"]
+            arguments = ["get", "configmaps/one", "-w", "-o", "json", "-n", NAMESPACE]
             with started(*arguments, env=environ(KUBECONFIG=str(kubeconfig))) as process:
                 assert process.stdout is not None
                 process.stdout.readline()
-                time.sleep(6)
+                time.sleep(7)
                 cluster.kubectl("label", "--overwrite", "configmap", "one", "late=yes", "-n", NAMESPACE)
-                rest = process.communicate()[0].splitlines()
-        assert process.returncode == 0
-        assert json.loads(rest[-1])["metadata"]["labels"]["late"] == "yes"
+                assert json.loads(process.stdout.readline())["metadata"]["labels"]["late"] == "yes"
+                process.terminate()
+
+    def test_a_time_limit_ends_it_as_with_kubectl(self, cluster: ControlPlane, admin: Path) -> None:
+        command = ["get", "configmaps", "-w", "-n", NAMESPACE, "--request-timeout=5s"]
+        assert (ours(admin, *command).status, theirs(cluster, admin, *command).status) == (0, 0)
 
 
 class TestWhoami:
