@@ -55,11 +55,11 @@ class Command(Protocol):
 
 def run(arguments: Sequence[str]) -> int:
     """Does what `arguments` say, and returns the exit status. SystemExit for help."""
-    if arguments[:1] == [COMPLETE]:
+    name, given, rest = "", Flags(), list(arguments)
+    if rest[:1] == [COMPLETE]:
         from kubeauth.cli._complete import complete
 
-        return complete(arguments[1:])
-    name, given, rest = "", Flags(), list(arguments)
+        return complete(rest[1:])
     while name not in COMMANDS:
         parser = group_parser(name)
         before, rest = parser.split(rest)

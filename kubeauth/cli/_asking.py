@@ -24,6 +24,7 @@ ANYTHING = "application/json, */*"
 _MOST_REDIRECTS = 10
 # `299 - "words"`; a quote in them has a backslash before it.
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_QUOTED, _ITSELF = re.compile(r"\\(.)"), r"\1"
 
 
 class TimedOut(Failed):
@@ -39,6 +40,7 @@ class Asking:
         # Less than none is none, as in Go.
         self._seconds = limit if limit is not None and limit > 0 else None
         self._deadline = Deadline(self._seconds)
+        self._warned: set[str] = set()
         self.client = Client(
             self.config,
             follow_redirects=True,
@@ -74,7 +76,7 @@ class Asking:
                 ) as response,
             ):
                 came = True
-                _pass_warnings_on(response)
+                self._pass_warnings_on(response)
                 if not response.is_success:
                     raise refusal(
                         response.status_code, response.headers.get("Content-Type", ""), _start_of(response)
@@ -88,6 +90,14 @@ class Asking:
             if not (is_late or self._deadline.has_passed):
                 raise
         raise self._timed_out(came)
+
+    def _pass_warnings_on(self, response: httpx.Response) -> None:
+        """Each once, as kubectl does."""
+        for value in response.headers.get_list("Warning"):
+            for words in _WARNING.findall(value):
+                if words not in self._warned:
+                    self._warned.add(words)
+                    print(f"Warning: {harmless(_QUOTED.sub(_ITSELF, words))}", file=sys.stderr)
 
     def _timed_out(self, came: bool) -> TimedOut:
         what = "the answer was not complete" if came else "it did not answer"
@@ -105,13 +115,6 @@ def _start_of(response: httpx.Response) -> bytes:
         if len(body) > MOST_STATUS:
             break
     return body
-
-
-def _pass_warnings_on(response: httpx.Response) -> None:
-    for value in response.headers.get_list("Warning"):
-        for words in _WARNING.findall(value):
-            unquoted = re.sub(r"\\(.)", r"\1", words)
-            print(f"Warning: {harmless(unquoted)}", file=sys.stderr)
 
 
 def _go_seconds(seconds: float) -> str:

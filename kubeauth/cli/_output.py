@@ -8,13 +8,15 @@ import json
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from kubeauth._documents import Json, write_document
 from kubeauth.cli._ends import Failed
 from kubeauth.cli._terminal import harmless
+
+T = TypeVar("T")
 
 _NOT_ASCII = re.compile(r"[^\x20-\x7e\n]")
 
@@ -63,21 +65,24 @@ def _no_constant(_text: str) -> Any:
 
 def as_json(value: Json) -> bytes:
     """Indented, for people."""
-    return _escaped(_written(value, as_json=True).decode("utf-8", "surrogatepass"))
+    written = _unless_too_deep(lambda: write_document(value, as_json=True))
+    return _escaped(written.decode("utf-8", "surrogatepass"))
 
 
 def as_json_line(value: Json) -> bytes:
     """On one line, for programs that read one after the other."""
-    return _escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":"))) + b"\n"
+    text = _unless_too_deep(lambda: json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    return _escaped(text) + b"\n"
 
 
 def as_yaml(value: Json) -> bytes:
-    return _written(value, as_json=False)
+    """As one document."""
+    return _unless_too_deep(lambda: write_document(value))
 
 
-def _written(value: Json, *, as_json: bool) -> bytes:
+def _unless_too_deep(write: Callable[[], T]) -> T:
     try:
-        return write_document(value, as_json=as_json)
+        return write()
     except RecursionError:
         pass
     raise Failed("error: the answer is nested too deep for this. -o raw prints it as it is.")

@@ -164,6 +164,12 @@ class TestPrinting:
             assert process.stdout.readline() == "first line\n"
             process.terminate()
 
+    def test_a_warning_is_passed_on_once(self, api: APIServer, run: Run) -> None:
+        warned = {"Warning": '299 - "old"'}
+        listed = Answer(body=table("a"), headers=warned)
+        api.on("GET", PODS, lambda r: Answer(chunks=[], headers=warned) if "watch" in r.path else listed)
+        assert run("get", "pods", "-w").err == "Warning: old\n"
+
     def test_warnings_are_passed_on(self, api: APIServer, run: Run) -> None:
         warning = '299 - "v1 is \\"old\\"", 299 - "so\x9bold", 199 other "not this"'
         api.on("GET", "/x", Answer(body={}, headers={"Warning": warning}))

@@ -28,11 +28,12 @@ def test_a_terminal_gets_text_that_cannot_steer_it(monkeypatch: pytest.MonkeyPat
     with os.fdopen(theirs, "w", encoding="utf-8") as stdout, open(ours, "rb", buffering=0) as screen:
         monkeypatch.setattr(sys, "stdout", stdout)
         pass_on([b"a\x1b", b"[31m \xc3", b"", b"\xbc \xe2\x82"], untouched=False)
+        pass_on([b"\xc3", b"\xbc\r", b"\n"], untouched=False)
         pass_on([b"a\x1b."], untouched=True)
         shown = b""
         while not shown.endswith(b"."):
             shown += screen.read(1000)
-    assert shown.decode() == "aU+001B[31m ü \ufffd\r\na\x1b."
+    assert shown.decode() == "aU+001B[31m ü \ufffd\r\nü\r\na\x1b."
 
 
 def test_a_pipe_gets_the_bytes(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
