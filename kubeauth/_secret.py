@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from typing import Generic, NoReturn, Self, TypeVar
 
 T = TypeVar("T", str, bytes)
@@ -31,8 +30,10 @@ class Secret(Generic[T]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
+        from hmac import compare_digest  # with it comes OpenSSL, and most programs compare none
+
         mine, theirs = _as_bytes(self.__value), _as_bytes(other.reveal())
-        return type(self.__value) is type(other.reveal()) and hmac.compare_digest(mine, theirs)
+        return type(self.__value) is type(other.reveal()) and compare_digest(mine, theirs)
 
     def __hash__(self) -> int:
         return hash((Secret, self.__value))

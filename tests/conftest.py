@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import tempfile
@@ -53,6 +54,16 @@ def nothing_shared() -> Iterator[None]:
     """What a plugin gave to one test is not there in the next, nor in its metrics."""
     yield
     SHARED._kept.clear()
+
+
+@pytest.fixture(autouse=True)
+def levels_of_logs() -> Iterator[None]:
+    """A command line sets them, for a process that it takes for its own."""
+    loggers = [logging.getLogger(name) for name in ("kubeauth", "httpx", "httpcore", "httpx2", "httpcore2")]
+    before = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, before, strict=True):
+        logger.setLevel(level)
 
 
 @pytest.fixture

@@ -17,14 +17,13 @@ from kubeauth._credentials._credential import Credential, Refusal
 from kubeauth._credentials._dates import Dates, dates_of
 from kubeauth._credentials._flight import Flight, again
 from kubeauth._credentials._fork import call_after_fork
-from kubeauth._credentials._gate import gate_of
 from kubeauth._credentials._held import NOTHING, NOTHING_HELD, Held
 from kubeauth._credentials._pace import NO_LIMIT, Limit, back_off
 from kubeauth._credentials._status import Status, kind_of
 from kubeauth._exec._codec import PluginCredential
-from kubeauth._exec._expiry import date_of
+from kubeauth._exec._expiry import date_of, good_until
 from kubeauth._exec._observer import Observer
-from kubeauth._exec._plugin import ASKED
+from kubeauth._exec._values import ASKED
 from kubeauth.errors import KubeAuthError
 
 logger = logging.getLogger("kubeauth.credentials")
@@ -99,6 +98,8 @@ class AskedSource:
 
     async def aget(self, refused: Refusal | None = None) -> Credential:
         """As `get`, off the event loop. Cancelling leaves the run to itself, and its result to the others."""
+        from kubeauth._credentials._gate import gate_of  # for those alone who have an event loop
+
         while True:
             own = Flight()
             try:
@@ -329,6 +330,8 @@ class AskedSource:
                 self._held = Held.since(
                     now, date, credential, dates, expires, seconds=now - asked[0], chance=self._chance()
                 )
+        what = self._asker.place, kind_of(credential), now - asked[0], good_until(expires)
+        logger.info("%s gave a %s in %.1f s%s", *what)
         self._observer.renewed(reason=flight.reason, succeeded=not is_over)
         self._observe(before, self._held, date)
         # Who waited for what they had asks once more: by now the other end knows that it is over.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import threading
 
-from anyio import CapacityLimiter, to_thread
-
 from kubeauth._credentials._credential import Credential
 from kubeauth.errors import KubeAuthError
 
@@ -53,6 +51,8 @@ class Flight:
 
     async def await_landing(self) -> None:
         """As `wait`, in a thread. Cancelling ends the thread at once, and nothing else."""
+        from anyio import CapacityLimiter, to_thread  # for those alone who have an event loop
+
         waiter = self._waiter()
         try:
             # A limiter of its own: an application that keeps all threads busy must not hold us up.

@@ -9,11 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from anyio import CapacityLimiter, WouldBlock, to_thread
-
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._fork import call_after_fork
-from kubeauth._credentials._gate import gate_of
 from kubeauth.errors import CredentialError, KubeAuthError
 
 logger = logging.getLogger("kubeauth.credentials")
@@ -113,6 +110,10 @@ class Renewing(ABC, Generic[T]):
 
     async def aget(self) -> T:
         """As `get`, off the event loop. Cancelling leaves the reading to its thread."""
+        from anyio import CapacityLimiter, WouldBlock, to_thread  # for those alone who have an event loop
+
+        from kubeauth._credentials._gate import gate_of
+
         gate = gate_of(self)
         try:
             gate.acquire_nowait()

@@ -14,7 +14,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 from kubeauth._config._client_config import ClientConfig
@@ -25,13 +25,13 @@ from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._fork import call_after_fork
 from kubeauth._credentials._static import identity_reader
 from kubeauth._exec._observer import Observer
-from kubeauth._exec._plugin import Plugin
 from kubeauth._exec._values import ExecConfig
 from kubeauth._frozen import FrozenDict
-from kubeauth._oidc._dialogue import Fetch
-from kubeauth._oidc._provider import OidcProvider
 from kubeauth._secret import Secret
 from kubeauth.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kubeauth._oidc._dialogue import Fetch
 
 _KEPT = 64
 # So that a digest says nothing to who does not know it: arguments and environment may be secrets.
@@ -102,6 +102,8 @@ def plugin_source(
     shared: SharedSources = SHARED,
 ) -> AskedSource:
     """The one for this plugin. ConfigError if what it must be told cannot be had."""
+    from kubeauth._exec._plugin import Plugin  # no other kind of credential needs it
+
     cluster = exec_cluster(config) if plugin.provide_cluster_info else None
 
     def make() -> AskedSource:
@@ -124,6 +126,8 @@ def oidc_source(
     Whoever loads the file later finds other tokens in it, and means the same; unless they are not ours:
     somebody has logged in since, who may be another person. TLSError for a CA that is none.
     """
+    from kubeauth._oidc._provider import OidcProvider
+
     fetch = fetching.fetch_for(oidc)
     identity = identity_reader(config, clock)
 

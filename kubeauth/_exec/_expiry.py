@@ -38,3 +38,9 @@ def date_of(seconds: float | None) -> datetime | None:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, OSError, ValueError):
         return None
+
+
+def good_until(seconds: float | None) -> str:
+    """The end of a sentence about what ends then."""
+    end = date_of(seconds)
+    return f", good until {end:%Y-%m-%dT%H:%M:%SZ}" if end else ""

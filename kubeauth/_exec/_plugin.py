@@ -16,7 +16,7 @@ from kubeauth._exec._interactive import interactive
 from kubeauth._exec._observer import Observer
 from kubeauth._exec._policy import clean_path
 from kubeauth._exec._process import MAX_OUTPUT, Child, Ended, Program, run
-from kubeauth._exec._values import ExecCluster, ExecConfig
+from kubeauth._exec._values import ASKED, ExecCluster, ExecConfig
 from kubeauth.errors import (
     KubeAuthError,
     PluginError,
@@ -30,8 +30,6 @@ from kubeauth.errors import (
 )
 
 INFO = "KUBERNETES_EXEC_INFO"
-# What every error begins with, as kubectl's do.
-ASKED = "getting credentials: "
 
 _NOT_INSTALLED = (
     "\n\nThe kubeconfig names a credential plugin that is not installed here. Install it, or see\n"

@@ -16,6 +16,10 @@ from kubeauth.errors import ConfigError
 INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 
 
+# What every error about asking for a credential begins with, as kubectl's do.
+ASKED = "getting credentials: "
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecOptions:
     """How a plugin is run: what no kubeconfig can say."""

@@ -25,7 +25,7 @@ from kubeauth._config._oidc import CLIENT_ID, ID_TOKEN, ISSUER, REFRESH_TOKEN, O
 from kubeauth._config._rewrite import Entry, Trouble, only_one
 from kubeauth._config._server import without_password
 from kubeauth._exec._codec import PluginCredential
-from kubeauth._exec._plugin import ASKED
+from kubeauth._exec._values import ASKED
 from kubeauth._oidc._dialogue import (
     MISSING,
     Fetch,

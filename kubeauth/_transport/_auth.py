@@ -11,15 +11,13 @@ from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._credential import Credential, Refusal
 from kubeauth._credentials._held import NOTHING
-from kubeauth._credentials._sources import source_for
-from kubeauth._transport._fetch import Fetching
 from kubeauth._transport._given import config_of
 from kubeauth._transport._logs import keep_secrets_out_of_logs
 from kubeauth._transport._shapes import Request, Response, URLLike
 from kubeauth._transport._sign import Signer, is_welcome
+from kubeauth._transport._source import source_of
 from kubeauth._transport._state import logger, server_url_of
 from kubeauth.errors import ConfigError, KubeAuthError
-from kubeauth.metrics import COUNTS
 
 
 class AuthFlow(ABC, Generic[Request, Response]):
@@ -32,7 +30,7 @@ class AuthFlow(ABC, Generic[Request, Response]):
         config = config_of(config)
         keep_secrets_out_of_logs()
         server = server_url_of(config, url)
-        self._source = source_for(config, clock, COUNTS, Fetching())
+        self._source = source_of(config, clock=clock)
         self._plugin = self._source if isinstance(self._source, AskedSource) else None
         _refuse(config, server, self._source.latest, signs=self._plugin is not None)
         self._signer = Signer(server, None)

@@ -1,34 +1,40 @@
-"""An end to a request, whatever the other side does."""
+"""A time limit for a whole request: a timeout of httpx begins anew with each byte that arrives."""
 
 from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Self
 
 
 class Deadline:
-    """Cuts the connection when the time is up.
+    """Cuts the connection when the time is up. For one request after the other, by callers that may block.
 
-    A timeout of httpx begins anew with each byte that arrives, and with each redirect.
+    `with deadline: client.get(url, extensions={"trace": deadline.notice})`
     """
 
-    def __init__(self, ends: float) -> None:
+    def __init__(self, seconds: float | None) -> None:
+        """None: no limit."""
         self.has_passed = False
+        self._seconds = seconds
+        self._timer: threading.Timer | None = None
+        # Stays from one request to the next: that may go over the same.
         self._connection: socket.socket | None = None
-        self._timer = threading.Timer(max(ends - time.monotonic(), 0), self._cut)
-        self._timer.daemon = True
 
     def __enter__(self) -> Self:
-        with suppress(RuntimeError):  # too many threads: then it is httpx's timeout alone
-            self._timer.start()
+        self.has_passed = False
+        if self._seconds is not None:
+            self._timer = threading.Timer(max(self._seconds, 0), self._cut)
+            self._timer.daemon = True
+            with suppress(RuntimeError):  # too many threads: then it is httpx's timeout alone
+                self._timer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def notice(self, _event: str, info: Mapping[str, Any]) -> None:
         """Called by httpcore for all that it does: what it connects is a stream with a socket."""

@@ -66,7 +66,7 @@ def _once(
     """The reply; or where it is, after a redirect. The errors of httpx hold the request: none gets out."""
     import httpx
 
-    deadline = Deadline(ends)
+    deadline = Deadline(ends - time.monotonic())
     try:
         with (
             deadline,

@@ -18,20 +18,18 @@ from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._credential import Credential
 from kubeauth._credentials._fork import call_after_fork
-from kubeauth._credentials._sources import source_for
 from kubeauth._credentials._status import Status
 from kubeauth._secret import Secret
-from kubeauth._transport._fetch import Fetching
 from kubeauth._transport._given import config_of
 from kubeauth._transport._leases import Ledger, Pool
 from kubeauth._transport._logs import keep_secrets_out_of_logs
 from kubeauth._transport._shapes import RequestLike, ResponseLike, URLLike
 from kubeauth._transport._sign import SIGNED_BY_AUTH, Signer
+from kubeauth._transport._source import source_of
 from kubeauth._transport._tls import Trust, cluster_context, handshakes, proxy_context, public_context
 from kubeauth._transport._trust import trust_source
 from kubeauth._transport._words import masked
 from kubeauth.errors import ConfigError, KubeAuthError, TLSError
-from kubeauth.metrics import COUNTS
 
 logger = logging.getLogger("kubeauth.transport")
 
@@ -67,7 +65,7 @@ class TransportState(ABC, Generic[Inner]):
         self._environ: Mapping[str, str] = os.environ if trust_env else {}
         self._now = clock.monotonic
         self._signer = Signer(server_url_of(config, url), config.impersonate)
-        self._source = source_for(config, clock, COUNTS, Fetching(trust_env))
+        self._source = source_of(config, clock=clock, trust_env=trust_env)
         # Only a plugin or an issuer can be asked for another credential when the server refuses one (K64).
         self._plugin = self._source if isinstance(self._source, AskedSource) else None
         self._trust = trust_source(config, clock)

@@ -7,13 +7,11 @@ from kubeauth._config._proxy import choose_proxy
 from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._clock import SYSTEM_CLOCK
 from kubeauth._credentials._credential import Credential
-from kubeauth._credentials._sources import source_for
-from kubeauth._transport._fetch import Fetching
 from kubeauth._transport._logs import keep_secrets_out_of_logs
+from kubeauth._transport._source import source_of
 from kubeauth.adapters._ca_file import ca_file
 from kubeauth.adapters._wire import address_of
 from kubeauth.errors import ConfigError
-from kubeauth.metrics import COUNTS
 
 # The names of the scheme, of these versions and of older ones: a hook is only called if one is there.
 _KEYS = ("BearerToken", "authorization")
@@ -32,7 +30,7 @@ class HeaderSource:
                 f"its key would have to be written to one. {self._instead}"
             )
         keep_secrets_out_of_logs()
-        self._source = source_for(config, SYSTEM_CLOCK, COUNTS, Fetching())
+        self._source = source_of(config)
         self._is_plugin = config.exec is not None and isinstance(self._source, AskedSource)
         if isinstance(self._source, AskedSource):
             self._source.join(self)

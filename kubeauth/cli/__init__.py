@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 __all__ = ["main"]
 
+# What httpx and httpcore import if it is installed, and no command needs: httpx's own command line with
+# click and rich, trio, HTTP/2. Together they take longer than all the rest. Each is imported by
+# `try: ... except ImportError`, and None makes it one.
+_NOT_NEEDED = ("httpx._main", "trio", "h2")
+
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Does what the command line says, or `arguments`; then exits. docs/cli.md lists the exit codes."""
-    # If click and rich are installed, httpx loads its own command line too, and is half as fast to import.
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None: not to be imported
+    if arguments is None:  # else it is somebody's program, and theirs to say
+        for name in _NOT_NEEDED:
+            sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # None: not to be imported
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed, as by `2>&-`: what is said must not go to the other
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 -- to the end
     from kubeauth.cli._app import run
-    from kubeauth.cli._ends import end_of
+    from kubeauth.cli._ends import end_of, fault_of
 
     try:
         status = run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
     except BaseException as error:
-        end = end_of(error)
+        end = end_of(error) or fault_of(error)
         if end is None:
             raise
         # Not `from`: whoever asked for a line is not helped by a traceback, and it could show secrets.

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kubeauth.cli._ends import Failed, Status
-from kubeauth.cli._flags import Flags
+from kubeauth.cli._flags import Flags, one_of
 
 if TYPE_CHECKING:
     from kubeauth.cli._demo_run import Run, Screen
@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds", type=_at_least(1.0), metavar="N", help="how long to go on (default: 20)"
     )  # fmt: skip
     here = parser.add_argument_group("here, without a cluster")
-    here.add_argument("--mode", type=Mode, choices=list(Mode), help="what the plugin issues (default: both)")
+    here.add_argument(
+        "--mode", type=one_of(Mode), choices=list(Mode), help="what the plugin issues (default: both)"
+    )
     here.add_argument(
         "--lifetime",
         type=_at_least(1.0),

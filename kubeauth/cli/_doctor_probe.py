@@ -91,7 +91,7 @@ def ask_once(config: ClientConfig, path: str, timeout: float) -> Heard:
 
 def hear(client: Client, method: str, path: str, *, timeout: float, json: Json = None) -> Heard:
     """Whatever comes of it. Takes `timeout` seconds at most, whatever the server does."""
-    witness = _Witness(Deadline(time.monotonic() + timeout))
+    witness = _Witness(Deadline(timeout))
     started = time.monotonic()
     try:
         with (

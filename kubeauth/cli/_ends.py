@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import suppress
 from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from kubeauth.errors import ConfigError, CredentialError, KubeAuthError, TLSError
+
+if TYPE_CHECKING:
+    import httpx
+
+_TRACEBACK = "KUBEAUTH_TRACEBACK"
+_DOCTOR = "`kubeauth doctor` looks for the reason, step by step."
 
 
 class Status(IntEnum):
@@ -24,6 +32,8 @@ class Status(IntEnum):
     """No credential: the plugin failed, or an issuer, or a file."""
     UNREACHABLE = 5
     """No answer: no connection, no TLS, or none in time."""
+    FAULT = 70
+    """A fault of kubeauth's own."""
     INTERRUPTED = 130
     """Ctrl-C."""
     NO_READER = 141
@@ -38,46 +48,104 @@ class Failed(Exception):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(NamedTuple):
     """What to say, if anything, and the status to exit with."""
 
     status: Status
     message: str = ""
+    closes_output: bool = False
+    """Nothing can be written any more."""
 
     def told(self) -> Status:
         """Says it."""
-        if self.status is Status.NO_READER:
+        from kubeauth.cli._terminal import harmless
+
+        if self.closes_output:
             # Else the interpreter would try to write the rest at its exit, and complain.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            with suppress(OSError):  # somebody's stdout that is no file
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if self.message:
-            print(self.message, file=sys.stderr)
+            with suppress(OSError):
+                print(harmless(self.message), file=sys.stderr, flush=True)
         return self.status
 
 
 def end_of(error: BaseException) -> End | None:
-    """How `error` ends a command; None if it is a fault of ours, which should be seen in full."""
+    """How `error` ends a command; None if it is a fault of ours, or no error at all."""
     if isinstance(error, KeyboardInterrupt):
         return End(Status.INTERRUPTED)
     if isinstance(error, BrokenPipeError):
-        return End(Status.NO_READER)
+        return End(Status.NO_READER, closes_output=True)
+    if isinstance(error, OSError):
+        named = f": {error.filename}" if error.filename else ""
+        return End(Status.FAILED, f"error: {error.strerror or error}{named}", closes_output=True)
     if isinstance(error, Failed):
         return End(error.status, str(error))
+    if _is_of_httpx(error):
+        return End(Status.UNREACHABLE, f"{_no_answer(error)}\n{_DOCTOR}")
     if isinstance(error, KubeAuthError):
         return End(_status_of(error), f"error: {error}")
-    httpx = sys.modules.get("httpx")  # if it was not imported, the error is not one of its
-    if httpx is not None and isinstance(error, httpx.TransportError):
-        said = str(error) or type(error).__name__
-        return End(
-            Status.UNREACHABLE,
-            f"Unable to connect to the server: {said}\n`kubeauth doctor` looks for the reason, step by step.",
-        )
     return None
 
 
+def fault_of(error: BaseException) -> End | None:
+    """What is said about a fault of ours: where, but no values, unless they are asked for."""
+    if not isinstance(error, Exception):
+        return None
+    import traceback
+
+    if os.environ.get(_TRACEBACK):
+        return End(Status.FAULT, "".join(traceback.format_exception(error)).rstrip())
+    told = [
+        f"{type(link).__name__}, in:\n{''.join(traceback.format_tb(link.__traceback__))}"
+        for link in _causes(error)
+    ]
+    return End(
+        Status.FAULT,
+        f"error: unexpected {'because of '.join(told)}"
+        "This is a fault of kubeauth: please report it, with these lines. They hold no values; "
+        f"{_TRACEBACK}=1 shows what was said too, which may be a secret.",
+    )
+
+
+def _is_of_httpx(error: BaseException) -> TypeGuard[httpx.RequestError]:
+    if "httpx" not in sys.modules:  # if it was not imported, the error is not one of its
+        return False
+    import httpx
+
+    return isinstance(error, httpx.RequestError)
+
+
 def _status_of(error: KubeAuthError) -> Status:
-    if isinstance(error, ConfigError):
+    if isinstance(error, ConfigError | TLSError):  # what is wrong on the wire is an error of httpx too
         return Status.CONFIG
-    if isinstance(error, CredentialError):
-        return Status.CREDENTIAL
-    return Status.UNREACHABLE if isinstance(error, TLSError) else Status.FAILED
+    return Status.CREDENTIAL if isinstance(error, CredentialError) else Status.FAILED
+
+
+def _no_answer(error: httpx.RequestError) -> str:
+    """An error of httpx in kubectl's words, as far as it has any."""
+    import httpx
+
+    host = ""
+    with suppress(RuntimeError):  # it is not about a request
+        host = f" {error.request.url.netloc.decode()}"
+    if any(isinstance(cause, ConnectionRefusedError) for cause in _causes(error)):
+        return f"The connection to the server{host} was refused - did you specify the right host or port?"
+    said = str(error) or type(error).__name__
+    if isinstance(error, httpx.TooManyRedirects):
+        return "Unable to connect to the server: stopped after 10 redirects"
+    if isinstance(error, httpx.TimeoutException):
+        return f"Unable to connect to the server{host}: it did not answer in time"
+    if isinstance(error, KubeAuthError | httpx.ConnectError | httpx.ProxyError):
+        return f"Unable to connect to the server: {said}"
+    return f"The connection to the server{host} was lost: {said}"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, what caused it, what caused that, ..."""
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__ or link.__context__

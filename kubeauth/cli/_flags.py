@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kubeauth._secret import Secret
 from kubeauth.errors import ConfigError
@@ -13,15 +14,18 @@ from kubeauth.errors import ConfigError
 if TYPE_CHECKING:
     from kubeauth._config._client_config import ClientConfig
     from kubeauth._config._load import Loader
+    from kubeauth._exec._values import ExecOptions
 
 # From which -v on: ours, and the HTTP libraries'.
 _LOG_LEVELS = (
-    (8, logging.DEBUG, logging.DEBUG),
-    (6, logging.DEBUG, logging.INFO),
-    (4, logging.INFO, logging.WARNING),
-    (-sys.maxsize, logging.WARNING, logging.WARNING),
+    (8, "DEBUG", "DEBUG"),
+    (6, "DEBUG", "INFO"),
+    (4, "INFO", "WARNING"),
+    (-sys.maxsize, "WARNING", "WARNING"),
 )
 _OUR_LOGGER, _HTTP_LOGGERS = "kubeauth", ("httpx", "httpcore", "httpx2", "httpcore2")
+
+W = TypeVar("W", bound=StrEnum)
 
 
 class Flags(argparse.Namespace):
@@ -38,13 +42,17 @@ class Flags(argparse.Namespace):
     as_user: str = ""
     as_uid: str = ""
     as_group: list[str] | None = None
+    as_user_extra: list[str] | None = None
     server: str = ""
     token: Secret[str] = Secret("")
+    username: str = ""
+    password: Secret[str] = Secret("")
     certificate_authority: str = ""
     client_certificate: str = ""
     client_key: str = ""
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
+    disable_compression: bool = False
     request_timeout: float | None = None
     verbosity: int = 0
 
@@ -53,17 +61,23 @@ class Flags(argparse.Namespace):
         """Whether anything was said about which cluster, or as whom."""
         return bool(vars(self).keys() & (_CLUSTER_FLAGS - {"namespace", "request_timeout"}))
 
-    def config(self) -> ClientConfig:
+    def config(self, exec_options: ExecOptions | None = None) -> ClientConfig:
         """The configuration that they choose, as kubectl would."""
-        loader = self.loader()
-        if self.kubeconfig is None:
-            return loader.default()
-        return loader.explicit(self.kubeconfig)
+        import logging
 
-    def loader(self) -> Loader:
+        from kubeauth._config._server import without_password
+
+        loader = self.loader(exec_options)
+        config = loader.explicit(self.kubeconfig) if self.kubeconfig else loader.default()
+        chosen = config.context or "none", without_password(config.server), config.namespace
+        logging.getLogger("kubeauth.cli").info("context %s: server %s, namespace %s", *chosen)
+        return config
+
+    def loader(self, exec_options: ExecOptions | None = None) -> Loader:
         """What resolves it, for whoever wants to see the steps."""
         from kubeauth._config._load import Loader
         from kubeauth._config._model import Cluster, Overrides, User
+        from kubeauth._frozen import FrozenDict
 
         overrides = Overrides(
             context=self.context,
@@ -75,22 +89,36 @@ class Flags(argparse.Namespace):
                 certificate_authority=self.certificate_authority,
                 tls_server_name=self.tls_server_name,
                 insecure_skip_tls_verify=self.insecure_skip_tls_verify,
+                disable_compression=self.disable_compression,
             ),
             user_info=User(
                 token=self.token,
+                username=self.username,
+                password=self.password,
                 client_certificate=self.client_certificate,
                 client_key=self.client_key,
                 impersonate=self.as_user,
                 impersonate_uid=self.as_uid,
                 impersonate_groups=tuple(self.as_group or ()),
+                impersonate_extra=FrozenDict(_extra(self.as_user_extra or ())),
             ),
         )
-        return Loader(overrides=overrides)
+        return Loader(overrides=overrides, options=exec_options)
 
     def set_up_logging(self) -> None:
         """To stderr: what goes wrong; from -v 4 on what is done about credentials; from 6 on, requests."""
+        import logging
+
+        from kubeauth.cli._terminal import harmless
+
+        class Formatter(logging.Formatter):
+            def format(self, record: logging.LogRecord) -> str:
+                return harmless(super().format(record))  # there are words of servers in it
+
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(Formatter("%(levelname).1s %(name)s: %(message)s"))
+        logging.basicConfig(handlers=[handler])
         ours, https = next(levels for least, *levels in _LOG_LEVELS if self.verbosity >= least)
-        logging.basicConfig(stream=sys.stderr, format="%(levelname).1s %(name)s: %(message)s")
         logging.getLogger(_OUR_LOGGER).setLevel(ours)
         for name in _HTTP_LOGGERS:
             logging.getLogger(name).setLevel(https)
@@ -113,8 +141,17 @@ def add_flags(parser: argparse.ArgumentParser, *, shown: bool) -> None:
     add("--as", dest="as_user", metavar="NAME", help="impersonate this user")
     add("--as-group", metavar="NAME", action="append", help="and this group; may be given again")
     add("--as-uid", metavar="UID", help="and this UID")
+    add(
+        "--as-user-extra",
+        metavar="KEY=VALUE",
+        type=_key_and_value,
+        action="append",
+        help="and this extra field; may be given again",
+    )
     add("-s", "--server", metavar="URL", help="another address than the cluster's")
     add("--token", metavar="TOKEN", type=Secret[str], help="another token than the user's; ps shows it")
+    add("--username", metavar="NAME", help="sign in with this name")
+    add("--password", metavar="PASSWORD", type=Secret[str], help="and this password; ps shows it")
     add("--certificate-authority", metavar="PATH", help="another CA than the cluster's")
     add("--client-certificate", metavar="PATH", help="another client certificate than the user's")
     add("--client-key", metavar="PATH", help="and its key")
@@ -124,9 +161,34 @@ def add_flags(parser: argparse.ArgumentParser, *, shown: bool) -> None:
         action="store_true",
         help="take any certificate of the server's: whoever is in between can read everything",
     )
+    add("--disable-compression", action="store_true", help="have no answers compressed")
     add("--request-timeout", metavar="TIME", type=_timeout, help="for one request: 5s, 2m; 0 is for ever")
     levels = "what to log: 4 credentials, 6 requests, 8 the wire; never a secret"
     add("-v", "--v", dest="verbosity", metavar="LEVEL", type=int, help=levels)
+
+
+def one_of(words: type[W]) -> Callable[[str], W]:
+    """For `type=`: one of the words of an enumeration, and if it is none, an error that lists them."""
+
+    def word(text: str) -> W:
+        if text in list(words):
+            return words(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is none of: {', '.join(words)}")
+
+    return word
+
+
+def _key_and_value(text: str) -> str:
+    if "=" not in text:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return text
+
+
+def _extra(given: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+    extra: dict[str, tuple[str, ...]] = {}
+    for key, _, value in (text.partition("=") for text in given):
+        extra[key] = (*extra.get(key, ()), value)
+    return extra
 
 
 def _timeout(text: str) -> float | None:

@@ -1,0 +1,82 @@
+"""Programs as they are run: ours, and kubectl beside it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import NamedTuple
+
+# Whoever started the tests may have had Ctrl-C ignored.
+PROGRAM = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from kubeauth.cli import main; sys.argv[0] = 'kubeauth'; main()"
+)
+KUBEAUTH = [sys.executable, "-c", PROGRAM]
+
+
+class Ran(NamedTuple):
+    """What came of it."""
+
+    status: object
+    out: str
+    err: str
+
+
+def environ(**more: str) -> dict[str, str]:
+    return {**os.environ, **more}
+
+
+def ran(*command: str, env: Mapping[str, str] | None = None, input: str | None = None) -> Ran:
+    """A program, to its end."""
+    done = subprocess.run(
+        command,
+        env=env,
+        input=input,
+        stdin=subprocess.DEVNULL if input is None else None,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def kubeauth(*arguments: str, env: Mapping[str, str] | None = None) -> Ran:
+    """The command line, as a process of its own."""
+    return ran(*KUBEAUTH, *arguments, env=env)
+
+
+def started(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """The same, while it runs."""
+    return subprocess.Popen(
+        [*KUBEAUTH, *arguments],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def on_a_terminal(*arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
+    """Exit status, and what a terminal was sent."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*KUBEAUTH, *arguments], env=env, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        said = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # Linux says so when the other side is closed
+                break
+            if not part:
+                break
+            said += part
+    os.close(ours)
+    return process.returncode, said.decode()

@@ -1,0 +1,80 @@
+"""What is written, and to what."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeauth.cli import main
+from kubeauth.cli._output import as_json, as_json_line, as_yaml, pass_on, write_text
+from kubeauth.testing import APIServer
+from tests.cli.programs import KUBEAUTH, ran
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def test_a_terminal_gets_text_that_cannot_steer_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w", encoding="utf-8") as stdout, open(ours, "rb", buffering=0) as screen:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        pass_on([b"a\x1b", b"[31m \xc3", b"", b"\xbc \xe2\x82"], untouched=False)
+        pass_on([b"\xc3", b"\xbc\r", b"\n"], untouched=False)
+        pass_on([b"a\x1b."], untouched=True)
+        shown = b""
+        while not shown.endswith(b"."):
+            shown += screen.read(1000)
+    assert shown.decode() == "aU+001B[31m ü \ufffd\r\nü\r\na\x1b."
+
+
+def test_a_pipe_gets_the_bytes(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    print("before, ", end="")
+    pass_on([b"a\x1b", b"\xff"], untouched=False)
+    assert capsysbinary.readouterr().out == b"before, a\x1b\xff"
+
+
+def test_a_stdout_that_was_closed(api: APIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(SystemExit) as ended:
+        main(["get", "/version"])
+    assert ended.value.code == 0
+    sys.stdout.close()
+    closed = ran("sh", "-c", '"$@" >&-', "sh", *KUBEAUTH, "get", "/version")
+    assert closed == (0, "", "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.parametrize("arguments", ["get /version", "get /version -o raw", "whoami", "completion bash"])
+def test_a_disk_that_is_full(arguments: str, api: APIServer) -> None:
+    full = ran("sh", "-c", '"$@" >/dev/full', "sh", *KUBEAUTH, *arguments.split())
+    assert full == (1, "", "error: No space left on device\n")
+
+
+def test_text_in_the_encoding_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="latin-1"))
+    write_text("ü日\ud800")
+    assert raw.getvalue() == b"\xfc\\u65e5\\ud800"
+
+
+@given(JSON)
+def test_json_is_read_back_as_it_was_and_steers_no_terminal(value: object) -> None:
+    for written in (as_json(value), as_json_line(value)):
+        text = written.decode("utf-8", "surrogatepass")
+        assert json.loads(text) == value
+        assert all(char.isprintable() or char in "\n\u00a0" or char.isspace() for char in text)
+    assert as_json_line(value).count(b"\n") == 1
+
+
+@pytest.mark.parametrize("char", ["\x1b", "\x7f", "\x9b", "\x08"])
+def test_yaml_spells_control_characters_out(char: str) -> None:
+    assert char not in as_yaml({f"key{char}": f"value{char}\n"}).decode()
