@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubeauth._exec._expiry import date_of
-from kubeauth._exec._plugin import ASKED
+from kubeauth._exec._values import ASKED
 from kubeauth.errors import Problem
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
