@@ -98,6 +98,7 @@ format: $(READY) ## Let ruff put the code in order
 .PHONY: bench
 bench: $(READY) ## Compare with the alternatives
 	$(BIN)/python -m benchmarks.cost
+	$(BIN)/python -m benchmarks.inner
 	$(BIN)/python -m benchmarks.renewals
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.kubeconfig
