@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, ClassVar, Generic
 
 from kubeauth._transport._shapes import Request, Response
@@ -26,7 +26,7 @@ class AsyncBody:
         self._timeout = timeout
         self._owed = [connection]
 
-    def __aiter__(self) -> Any:
+    def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:

@@ -60,9 +60,9 @@ def refuse_a_limit(max_connections: int | None) -> None:
 class Channel:
     """An open connection, and what can be known of it without waiting.
 
-    It may be ended by somebody else than who uses it. A descriptor that is closed is the next file's, and who
-    reads from it then, reads what is not his: so it is closed by who reads or writes, if somebody does. Each
-    first says what he does and then looks at what the other has said, so that one of them sees the other.
+    It may be ended by others than those who use it. But a descriptor that is closed is the next file's, and
+    whoever still reads from it would read that: so it is closed by who reads or writes, if somebody does.
+    Both sides say what they do first and look at what the other has said after: one of them sees it.
     """
 
     def __init__(self, connected: socket.socket, origin: Origin, library: Library) -> None:

@@ -2,6 +2,7 @@
 
 They belong to no loop: it is asked when there is something to wait for, which is once in most requests. The
 streams of asyncio and anyio have TLS put together in Python, between two buffers, which costs more than that.
+TLS may have to write before it can read, and the other way round.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ Address = tuple[Any, Any, int, str, Any]
 _HEAD_START = 0.25
 # How often it may find something to read, and read it, before others have their turn.
 _IN_A_ROW = 4
-_NOT_YET = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError)
 
 
 class Connection(Channel):
@@ -82,12 +82,15 @@ class Connection(Channel):
             self._check_open()
             try:
                 data = self._socket.recv(most)
-            except _NOT_YET as reason:
-                self._in_a_row = 0
-                await _wait(self._socket, reason, anyio.wait_readable)
+            except ssl.SSLWantWriteError:
+                wait = anyio.wait_writable
+            except (ssl.SSLWantReadError, BlockingIOError):
+                wait = anyio.wait_readable
             else:
                 self._in_a_row += 1
                 return data
+            self._in_a_row = 0
+            await wait(self._socket)
 
     async def _sent(self, buffer: bytes) -> None:
         left = memoryview(buffer)
@@ -95,8 +98,12 @@ class Connection(Channel):
             self._check_open()
             try:
                 left = left[self._socket.send(left) :]
-            except _NOT_YET as reason:
-                await _wait(self._socket, reason, anyio.wait_writable)
+                continue
+            except ssl.SSLWantReadError:
+                wait = anyio.wait_readable
+            except (ssl.SSLWantWriteError, BlockingIOError):
+                wait = anyio.wait_writable
+            await wait(self._socket)
 
 
 async def connect(
@@ -190,17 +197,8 @@ async def _shake_hands(connected: ssl.SSLSocket) -> None:
     while True:
         try:
             return connected.do_handshake()
-        except _NOT_YET as reason:
-            await _wait(connected, reason, anyio.wait_readable)
-
-
-async def _wait(
-    connected: socket.socket, reason: BaseException, otherwise: Callable[[socket.socket], Awaitable[None]]
-) -> None:
-    """Until it can go on. TLS may have to write before it can read, and the other way round."""
-    if isinstance(reason, ssl.SSLWantReadError):
-        await anyio.wait_readable(connected)
-    elif isinstance(reason, ssl.SSLWantWriteError):
-        await anyio.wait_writable(connected)
-    else:
-        await otherwise(connected)
+        except ssl.SSLWantWriteError:
+            wait = anyio.wait_writable
+        except ssl.SSLWantReadError:
+            wait = anyio.wait_readable
+        await wait(connected)

@@ -46,9 +46,8 @@ class Pool(Generic[C]):
     def take(self, origin: Origin) -> C | None:
         """One that is idle, if there is any. In use from now on."""
         with self._lock:
-            for connection in reversed(self._idle):
-                if connection.origin == origin and not self._is_old(connection):
-                    del self._idle[connection]
+            for connection in reversed(list(self._idle)):
+                if connection.origin == origin and not self._is_old(connection) and self._is_out(connection):
                     self._in_use.add(connection)
                     return connection
         return None
@@ -94,15 +93,18 @@ class Pool(Generic[C]):
 
     def _too_many(self) -> list[C]:
         """Takes those out that are idle for too long, or one too many."""
-        spare = len(self._idle) - (0 if self._closed else self._most_idle)
+        most = 0 if self._closed else self._most_idle
         found: list[C] = []
-        for oldest in self._idle:
-            if len(found) >= spare and not self._is_old(oldest):
+        for oldest in list(self._idle):
+            if len(self._idle) <= most and not self._is_old(oldest):
                 break
-            found.append(oldest)
-        for each in found:
-            del self._idle[each]
+            if self._is_out(oldest):
+                found.append(oldest)
         return found
+
+    def _is_out(self, connection: C) -> bool:
+        """Whether it was idle until now. Not, if we were interrupted as above."""
+        return self._idle.pop(connection, False) is None
 
     def _is_old(self, connection: C) -> bool:
         return self._now() - connection.idle_since >= self._expiry

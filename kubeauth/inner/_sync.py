@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Generic
 
 from kubeauth._transport._shapes import Request, Response
@@ -26,7 +26,7 @@ class Body:
         self._timeout = timeout
         self._owed = [connection]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:

@@ -24,11 +24,15 @@ class Connection(Channel):
         self._reading = True
         try:
             self._prepare(timeout)
-            return self._socket.recv(max_bytes)
+            data = self._socket.recv(max_bytes)
+            if not data:
+                self._check_open()  # the end may be of our own making
         except TimeoutError as error:
             raise self._library.ReadTimeout(str(error)) from error
         except (OSError, ValueError) as error:  # the latter of a TLS connection that is no longer one
             raise self._library.ReadError(str(error)) from error
+        else:
+            return data
         finally:
             self._reading = False
             self._close_if_ended()

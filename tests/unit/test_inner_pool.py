@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from typing import Any
+import pytest
 
 from kubeauth.inner._pool import Origin, Pool
 from kubeauth.testing import FakeClock
@@ -121,30 +120,31 @@ def test_in_a_child_they_are_the_parents(clock: FakeClock) -> None:
     assert (idle.ends, busy.ends, it.take(HERE)) == (0, 1, None)
 
 
-def test_garbage_that_gives_one_back_does_not_wait_for_its_own_thread(clock: FakeClock) -> None:
-    """A generator around a response that nobody goes on with: it is closed in the middle of anything."""
-    it, one, two = pool(clock), Fake(), Fake()
-    it.add(one)
-    it.add(two)
+@pytest.mark.parametrize("moment", range(1, 7))
+@pytest.mark.parametrize(("most_idle", "late"), [(1, 0.0), (None, 90.0)])
+def test_garbage_may_give_one_back_in_the_middle_of_anything(
+    clock: FakeClock, moment: int, most_idle: int | None, late: float
+) -> None:
+    """A generator around a response that nobody goes on with is closed when the collector finds it."""
+    looks = 0
 
-    class Garbage:
-        def __del__(self) -> None:
-            it.put(two)
+    def now() -> float:
+        nonlocal looks
+        looks += 1
+        if looks == moment:
+            it.put(garbage)
+        return clock.monotonic()
 
-    class Interrupted(Fake):
-        @property  # looked at by the pool, while it holds its lock
-        def origin(self) -> Any:
-            garbage: Any = Garbage()
-            garbage.itself = garbage
-            del garbage
-            gc.collect()
-            return HERE
-
-        @origin.setter
-        def origin(self, _: Any) -> None: ...
-
-    with it._lock:
-        assert Interrupted().origin == HERE
+    it = Pool[Fake](most_idle, 90.0, now)
+    one, two, garbage = everything = [Fake() for _ in range(3)]
+    for each in everything:
+        it.add(each)
     it.put(one)
-    assert it.take(HERE) is one
-    assert it.take(HERE) is two
+    clock.advance(late)
+    it.put(two)
+    if (lent := it.take(HERE)) is not None:
+        it.put(lent)
+    it.close()
+    # Each has ended once, and none is forgotten.
+    assert [one.ends, two.ends] == [1, 1]
+    assert garbage.ends == 1
