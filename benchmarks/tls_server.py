@@ -14,6 +14,7 @@ import socket
 import ssl
 import sys
 import time
+from contextlib import suppress
 
 from kubeauth import Secret
 from kubeauth._credentials._credential import Identity
@@ -61,23 +62,26 @@ class Server:
     def _accept(self) -> None:
         accepted, _ = self._listener.accept()
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = self._context.wrap_socket(accepted, server_side=True)
-        connection.setblocking(False)
-        self._selector.register(connection, selectors.EVENT_READ)
+        accepted.settimeout(5.0)
+        with suppress(OSError):  # one that goes away before it has shaken hands
+            connection = self._context.wrap_socket(accepted, server_side=True)
+            connection.setblocking(False)
+            self._selector.register(connection, selectors.EVENT_READ)
 
     def _answer(self, connection: object) -> None:
         assert isinstance(connection, ssl.SSLSocket)
         try:
             # A request is one record, and nobody sends a second one before the first is answered.
-            received = connection.recv(65536)
-        except (ssl.SSLWantReadError, ConnectionResetError):
+            if connection.recv(65536):
+                connection.send(ANSWER)
+                self._answered += 1
+                return
+        except ssl.SSLWantReadError:
             return
-        if received:
-            connection.send(ANSWER)
-            self._answered += 1
-        else:
-            self._selector.unregister(connection)
-            connection.close()
+        except OSError:
+            pass
+        self._selector.unregister(connection)
+        connection.close()
 
 
 if __name__ == "__main__":
