@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kubeauth import adapters as adapters
     from kubeauth import errors as errors
     from kubeauth import httpx2 as httpx2
+    from kubeauth import inner as inner
     from kubeauth import metrics as metrics
     from kubeauth import plugin as plugin
     from kubeauth import testing as testing
@@ -58,6 +59,7 @@ __all__ = [
     "adapters",
     "errors",
     "in_cluster_config",
+    "inner",
     "load_config",
     "metrics",
     "plugin",
@@ -84,7 +86,7 @@ _HOME_OF = {
     "ssl_context": "kubeauth._transport._tls",
 }
 # httpx2 is not in __all__: it needs a package that may not be there. testing is not for programs.
-_MODULES = ("adapters", "errors", "httpx2", "metrics", "plugin", "testing")
+_MODULES = ("adapters", "errors", "httpx2", "inner", "metrics", "plugin", "testing")
 
 
 def __getattr__(name: str) -> object:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from kubeauth._credentials._shared import SHARED
 from kubeauth.testing import APIServer, Authority, FakeClock
-from tests.faces import FACES, Face
+from tests.faces import DIRECT, FACES, Face
 
 # No test asserts a time, so neither does hypothesis: the machine may be busy.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -74,7 +74,7 @@ def nobody() -> int:
     return 65534
 
 
-@pytest.fixture(params=FACES, ids=str)
+@pytest.fixture(params=[*FACES, *DIRECT], ids=str)
 def face(request: pytest.FixtureRequest) -> Face:
     """Each library in each colour: a test that takes this one runs six times."""
     found: Face = request.param

@@ -1,4 +1,4 @@
-"""One way to write a test for every face: {httpx, httpx2} x {sync, asyncio, trio}.
+"""One way to write a test for every face: {httpx, httpx2} x {sync, asyncio, trio}, and DirectTransport below.
 
 A `Driver` is a client whose methods block, whatever its colour: the async ones run on a real event loop in
 a thread of their own.
@@ -19,6 +19,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 import kubeauth
 import kubeauth.httpx2
+import kubeauth.inner.httpx2
 from kubeauth import ClientConfig
 
 
@@ -29,13 +30,21 @@ class Stream:
         self.response = response
         self._portal = portal
         self._lines = response.iter_lines() if portal is None else response.aiter_lines()
+        self._parts = response.iter_raw() if portal is None else response.aiter_raw()
 
     def line(self) -> str:
         """The next line. StopIteration at the end."""
+        return self._next(self._lines)  # type: ignore[no-any-return]
+
+    def part(self) -> bytes:
+        """What comes next. StopIteration at the end."""
+        return self._next(self._parts)  # type: ignore[no-any-return]
+
+    def _next(self, iterator: Any) -> Any:
         if self._portal is None:
-            return next(self._lines)  # type: ignore[no-any-return]
+            return next(iterator)
         try:
-            return self._portal.call(self._lines.__anext__)  # type: ignore[no-any-return]
+            return self._portal.call(iterator.__anext__)
         except StopAsyncIteration:
             raise StopIteration from None
 
@@ -83,9 +92,10 @@ class Driver:
 class Face:
     library: types.ModuleType
     colour: str
+    direct: bool = False
 
     def __str__(self) -> str:
-        return f"{self.library.__name__}-{self.colour}"
+        return f"{self.library.__name__}-{self.colour}{'-direct' if self.direct else ''}"
 
     @property
     def is_async(self) -> bool:
@@ -98,11 +108,21 @@ class Face:
 
     @property
     def Client(self) -> Any:
-        return self.kubeauth.AsyncClient if self.is_async else self.kubeauth.Client
+        return self._over(self.kubeauth.AsyncClient if self.is_async else self.kubeauth.Client)
 
     @property
     def KubeTransport(self) -> Any:
-        return self.kubeauth.AsyncKubeTransport if self.is_async else self.kubeauth.KubeTransport
+        return self._over(self.kubeauth.AsyncKubeTransport if self.is_async else self.kubeauth.KubeTransport)
+
+    def _over(self, make: Any) -> Any:
+        """`make`, with the inner transport of this face where the test has none of its own."""
+
+        def over(*args: Any, **options: Any) -> Any:
+            if "limits" in options:
+                options.setdefault("inner", partial(self.PlainTransport, limits=options.pop("limits")))
+            return make(*args, **{"inner": self.PlainTransport} | options)
+
+        return over if self.direct else make
 
     @property
     def PlainClient(self) -> Any:
@@ -110,6 +130,9 @@ class Face:
 
     @property
     def PlainTransport(self) -> Any:
+        if self.direct:
+            ours = kubeauth.inner if self.library is httpx else kubeauth.inner.httpx2
+            return ours.AsyncDirectTransport if self.is_async else ours.DirectTransport
         return self.library.AsyncHTTPTransport if self.is_async else self.library.HTTPTransport
 
     @property
@@ -137,3 +160,5 @@ class Face:
 
 
 FACES = [Face(library, colour) for library in (httpx, httpx2) for colour in ("sync", "asyncio", "trio")]
+# The same over DirectTransport. Its libraries differ by name alone, so three are enough.
+DIRECT = [Face(httpx, "sync", True), Face(httpx, "asyncio", True), Face(httpx2, "trio", True)]

@@ -66,7 +66,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     ["import kubeauth", "from kubeauth import *", "import kubeauth; kubeauth.ClientConfig(server='https://h')",
      "import kubeauth; kubeauth.plugin.ExecInfo(cluster=kubeauth.plugin.ExecCluster(server='https://h')).client_config()",
      "import kubeauth; kubeauth.PluginPolicy.deny_all(); kubeauth.ExecOptions(); kubeauth.errors.TLSError",
-     "import kubeauth.adapters", "import kubeauth.cli", "import kubeauth.metrics", "import kubeauth; kubeauth.metrics.Collector()"],
+     "import kubeauth.adapters", "import kubeauth.inner", "import kubeauth.cli", "import kubeauth.metrics", "import kubeauth; kubeauth.metrics.Collector()"],
 )  # fmt: skip
 def test_nothing_heavy_is_imported_before_it_is_needed(code: str) -> None:
     modules = in_a_fresh_process(f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))")
@@ -93,22 +93,36 @@ def test_a_plugin_starts_with_little() -> None:
 
 def test_modules_that_are_asked_for_are_there() -> None:
     code = "import json, kubeauth; print(json.dumps([getattr(kubeauth, name).__name__ for name in {}]))"
-    names = ["httpx2", "metrics", "plugin", "testing"]
+    names = ["httpx2", "inner", "metrics", "plugin", "testing"]
     assert in_a_fresh_process(code.format(names)) == [f"kubeauth.{name}" for name in names]
 
 
-def test_without_httpx2_it_says_what_to_install() -> None:
-    code = """
+@pytest.mark.parametrize("module", ["kubeauth.httpx2", "kubeauth.inner.httpx2"])
+def test_without_httpx2_it_says_what_to_install(module: str) -> None:
+    code = f"""
 import json, sys
 sys.modules["httpx2"] = None
 try:
-    import kubeauth.httpx2
+    import {module}
 except ImportError as error:
     print(json.dumps(str(error)))
 """
-    assert (
-        in_a_fresh_process(code) == "kubeauth.httpx2 needs httpx2. Install it: pip install 'kubeauth[httpx2]'"
-    )
+    assert in_a_fresh_process(code) == f"{module} needs httpx2. Install it: pip install 'kubeauth[httpx2]'"
+
+
+def test_inner_transports_are_loaded_when_they_are_asked_for() -> None:
+    code = """
+import json, sys, kubeauth.inner
+before = [name for name in sys.modules if name.startswith(("httpx", "kubeauth.inner."))]
+found = [kubeauth.inner.DirectTransport.__name__, kubeauth.inner.httpx2.DirectTransport.__module__]
+print(json.dumps([before, found, dir(kubeauth.inner), hasattr(kubeauth.inner, "nope")]))
+"""
+    assert in_a_fresh_process(code) == [
+        [],
+        ["DirectTransport", "kubeauth.inner.httpx2"],
+        ["AsyncDirectTransport", "DirectTransport"],
+        False,
+    ]
 
 
 ADAPTERS = {
@@ -159,7 +173,7 @@ with APIServer(tokens={"t": "alice"}) as server, kubeauth.Client(server.config(t
     assert in_a_fresh_process(code) == 200
 
 
-@pytest.mark.parametrize("module", ["httpx2", "metrics", "plugin", "testing"])
+@pytest.mark.parametrize("module", ["httpx2", "inner", "metrics", "plugin", "testing"])
 def test_the_names_of_a_public_module(module: str) -> None:
     found = getattr(kubeauth, module)
     assert all(hasattr(found, name) for name in found.__all__)
@@ -180,6 +194,7 @@ def test_no_other_module_of_ours_is_public() -> None:
         "cli",  # a program: nothing in it is for import
         "errors",
         "httpx2",
+        "inner",
         "metrics",
         "plugin",
         "testing",
@@ -190,7 +205,14 @@ def test_every_public_name_is_used_by_a_typed_program() -> None:
     program = (Path(__file__).parent / "typing" / "api.py").read_text()
     unused = [
         name
-        for module in (kubeauth, kubeauth.errors, kubeauth.metrics, kubeauth.plugin, kubeauth.testing)
+        for module in (
+            kubeauth,
+            kubeauth.errors,
+            kubeauth.inner,
+            kubeauth.metrics,
+            kubeauth.plugin,
+            kubeauth.testing,
+        )
         for name in module.__all__
         if name not in program
     ]

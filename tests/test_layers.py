@@ -26,6 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_transport": FLOOR | {"_exec", "_config", "_oidc", "_credentials", "metrics"},
     "_client": FLOOR | {"_exec", "_config", "_credentials", "_transport"},
     "httpx2": FLOOR | {"_exec", "_config", "_credentials", "_transport"},
+    "inner": FLOOR | {"_exec", "_config", "_credentials", "_transport"},
     "plugin": FLOOR | {"_exec", "_config", "_credentials"},
     "testing": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client"},
     "cli": FLOOR
@@ -53,6 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "_transport",
         "_client",
         "httpx2",
+        "inner",
         "metrics",
         "plugin",
         "testing",
@@ -62,9 +64,9 @@ OUTSIDE: dict[str, set[str]] = {
     # Who may import what from elsewhere: HTTP from _transport up, anyio from _credentials up,
     # subprocess only in _exec, YAML only in _documents, Prometheus in metrics and where they are shown,
     # and what the command line needs nowhere else.
-    "httpx": {"_transport", "_client", "adapters", "cli"},
-    "httpx2": {"_transport", "httpx2", "adapters"},
-    "anyio": {"_credentials", "_transport", "_client", "adapters"},
+    "httpx": {"_transport", "_client", "adapters", "cli", "inner"},
+    "httpx2": {"_transport", "httpx2", "adapters", "inner"},
+    "anyio": {"_credentials", "_transport", "_client", "adapters", "inner"},
     "subprocess": {"_exec"},
     "yaml": {"_documents"},
     "prometheus_client": {"metrics", "cli"},
@@ -86,7 +88,7 @@ PURE = [
     "_config/_decode.py", "_config/_merge.py", "_config/_select.py", "_config/_validate.py", "_config/_server.py",
     "_credentials/_credential.py", "_credentials/_status.py", "_transport/_shapes.py", "_transport/_sign.py",
     "_config/_proxy.py", "_config/_impersonation.py", "_config/_durations.py", "_config/_client_config.py",
-    "_config/_oidc.py", "_config/_provider.py", "_oidc/_token.py", "_oidc/_dialogue.py",
+    "_config/_oidc.py", "_config/_provider.py", "_oidc/_token.py", "_oidc/_dialogue.py", "inner/_http11.py",
 ]  # fmt: skip
 IMPURE = {"os", "threading", "subprocess", "ssl", "socket", "time", "httpx", "anyio", "pathlib", "tempfile"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 from contextlib import suppress
 from contextvars import ContextVar
@@ -155,6 +156,11 @@ class _CountedSocket(ssl.SSLSocket):
     def do_handshake(self, block: bool = False) -> None:
         _handshakes.set(_handshakes.get() + 1)
         super().do_handshake(block)
+
+    def shutdown(self, how: int) -> None:
+        # ssl's own goes on without TLS afterwards: whoever reads would get what is left of the answer as it
+        # was sent, encrypted, and take it for the text.
+        socket.socket.shutdown(self, how)
 
 
 class _CountedObject(ssl.SSLObject):

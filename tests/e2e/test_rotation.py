@@ -18,13 +18,14 @@ from cryptography.hazmat.primitives import hashes
 from kubeauth import Client, ClientConfig, load_config
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.minting import Mint, certificates, id_tokens
-from tests.faces import FACES, Face
+from tests.faces import DIRECT, FACES, Face
 from tests.residue import no_residue
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 CALLERS = 4
 LIFETIME = 4.0
 ROTATIONS = 4
+EVERY = [*FACES, *DIRECT]
 
 
 class Load:
@@ -116,7 +117,7 @@ def test_nothing_fails_and_no_event_is_lost_c15_c16_c17(
         version = admin.get(CONFIG_MAPS).json()["metadata"]["resourceVersion"]
         load = Load(load_config(cluster.kubeconfig({"exec": mint.stanza()})), version)
         with no_residue():
-            threads = [threading.Thread(target=load.run, args=(face, "last-" + kind)) for face in FACES]
+            threads = [threading.Thread(target=load.run, args=(face, "last-" + kind)) for face in EVERY]
             for thread in threads:
                 thread.start()
             made = _make_until(admin, version, kind, lambda: mint.runs > ROTATIONS)
@@ -126,7 +127,7 @@ def test_nothing_fails_and_no_event_is_lost_c15_c16_c17(
                 thread.join()
     assert load.failures == []
     assert load.answered > 100
-    assert set(load.events) == {str(face) for face in FACES}
+    assert set(load.events) == {str(face) for face in EVERY}
     for events in load.events.values():
         assert Counter(event["type"] for event in events) == {"ADDED": len(made) + 1}
         assert [event["object"]["metadata"]["name"] for event in events] == [*made, "last-" + kind]

@@ -11,7 +11,7 @@ import pytest
 
 from kubeauth import ClientConfig, Secret
 from kubeauth.testing import Answer, APIServer, Authority, FakeClock
-from tests.faces import Face
+from tests.faces import FACES, Face
 
 
 @pytest.fixture
@@ -175,6 +175,7 @@ def test_a_retry_meets_a_rotation(face: Face, server: APIServer, tmp_path: Path,
     assert [request.user for request in server.requests] == ["carol", "carol", "dave", "dave"]
 
 
+@pytest.mark.parametrize("face", FACES, ids=str)
 def test_http2_is_told_to_go_away(face: Face, authority: Authority) -> None:
     from tests.h2_server import H2Server
 

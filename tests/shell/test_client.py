@@ -16,7 +16,7 @@ import kubeauth
 from kubeauth import ClientConfig, Impersonation, Secret
 from kubeauth.errors import ClientCertificateError, ConfigError, TLSError
 from kubeauth.testing import Answer, APIServer, Authority
-from tests.faces import Face
+from tests.faces import FACES, Face
 
 
 def names(response: Any) -> list[str]:
@@ -267,6 +267,7 @@ class TestDefaults:
                 "pool": None,
             }
 
+    @pytest.mark.parametrize("face", FACES, ids=str)
     def test_any_number_of_connections_and_a_hundred_kept(self, face: Face) -> None:
         given = {"limits": face.library.Limits(max_connections=7)}
         for options, expected in (({}, (sys.maxsize, 100, 90.0)), (given, (7, 7, 5.0))):
@@ -454,6 +455,7 @@ class TestStatus:
             assert (status.expires is not None) == ("certificate" in kind)
 
 
+@pytest.mark.parametrize("face", FACES, ids=str)
 def test_http2(face: Face, authority: Authority) -> None:
     from tests.h2_server import H2Server
 

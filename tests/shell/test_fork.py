@@ -17,12 +17,13 @@ import pytest
 
 import kubeauth
 import kubeauth.httpx2
+import kubeauth.inner
 from kubeauth import Secret
 from kubeauth._credentials._fork import no_fork
-from kubeauth.testing import APIServer, FakeClock
+from kubeauth.testing import Answer, APIServer, FakeClock
 from tests.faces import Face
 
-SYNC = [Face(httpx, "sync"), Face(httpx2, "sync")]
+SYNC = [Face(httpx, "sync"), Face(httpx2, "sync"), Face(httpx, "sync", True)]
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here"),
     pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),
@@ -247,3 +248,26 @@ def test_a_fork_waits_for_what_is_being_imported() -> None:
 
     assert in_a_child(look) == 0
     thread.join()
+
+
+def test_a_direct_transport_alone_survives_a_fork(server: APIServer) -> None:
+    """Without a KubeTransport around it, which would have made a new one. A response half read, one not at all."""
+    config = server.config(token="alices-token")
+    server.on("GET", "/long", Answer(body=b"kubernetes" * 50_000))
+    transport = kubeauth.inner.DirectTransport(kubeauth.ssl_context(config))
+    headers = {"Authorization": "Bearer alices-token"}
+    with httpx.Client(transport=transport, base_url=server.url, headers=headers) as client:
+        client.get("/version")
+        with client.stream("GET", "/long") as open_response:
+            parts = open_response.iter_raw()
+            begin = next(parts)
+
+            def ask() -> None:
+                assert client.get("/version").status_code == 200
+                open_response.close()
+                client.close()
+
+            assert in_a_child(ask) == 0
+            assert begin + b"".join(parts) == b"kubernetes" * 50_000
+        client.get("/version")
+    assert [request.connection for request in server.requests] == [1, 1, 2, 1]

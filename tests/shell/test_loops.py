@@ -15,9 +15,10 @@ import pytest
 from kubeauth._config._token_file import read_token_file
 from kubeauth._transport import _state
 from kubeauth.testing import Answer, APIServer, FakeClock
-from tests.faces import Face
+from tests.faces import DIRECT, Face
 
 ASYNC = [Face(library, colour) for library in (httpx, httpx2) for colour in ("asyncio", "trio")]
+ASYNC += [face for face in DIRECT if face.is_async]
 
 
 def run(face: Face, main: Any) -> Any:

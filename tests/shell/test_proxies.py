@@ -13,7 +13,7 @@ from kubeauth import ClientConfig, Secret
 from kubeauth.errors import ServerCertificateError
 from kubeauth.testing import APIServer, Authority
 from tests import proxies
-from tests.faces import Face
+from tests.faces import FACES, Face
 from tests.proxy_servers import Proxy
 
 KINDS = ["http", "https", "socks5"]
@@ -58,6 +58,7 @@ class TestServerName:
             assert isinstance(caught.value, face.library.ConnectError)
         assert named.requests == []
 
+    @pytest.mark.parametrize("face", FACES, ids=str)
     def test_http2_through_a_proxy(self, face: Face, authority: Authority, proxy: Proxy) -> None:
         from tests.h2_server import H2Server
 

@@ -15,7 +15,7 @@ import pytest
 import kubeauth
 from kubeauth import ClientConfig
 from kubeauth.testing import APIServer, Authority, Watch
-from tests.faces import FACES, Face
+from tests.faces import DIRECT, FACES, Face
 from tests.issuer import Issuer, Witness
 from tests.residue import no_residue
 
@@ -86,11 +86,10 @@ def server(authority: Authority) -> Iterator[APIServer]:
         yield it
 
 
-@pytest.mark.parametrize("library", ["httpx", "httpx2"])
+@pytest.mark.parametrize("faces", [FACES[:3], FACES[3:], DIRECT], ids=["httpx", "httpx2", "direct"])
 def test_token_and_certificate_rotate_under_load_c15_c16_c17_c18(
-    library: str, server: APIServer, tmp_path: Path
+    faces: list[Face], server: APIServer, tmp_path: Path
 ) -> None:
-    faces = [face for face in FACES if face.library.__name__ == library]
     witness = Witness(server)
     watch = server.watch("/watch")
     with ExitStack() as stack:

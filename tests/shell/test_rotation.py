@@ -177,6 +177,26 @@ class TestClientCertificate:
                 watch.end()
                 assert young.rest() == ['{"n": 1}']
 
+    def test_what_is_cut_ends_and_does_not_turn_into_something_else(
+        self, face: Face, server: APIServer, files: tuple[Path, Path], clock: FakeClock
+    ) -> None:
+        """What has arrived already is read as it was meant, or not at all: not as TLS has it."""
+        body = b"kubernetes" * 100_000
+        server.on("GET", "/long", Answer(body=body))
+        server.authority.client("carol").write(*files)
+        got = b""
+        with face.client(with_files(server, files), clock=clock, drain_timeout=30.0) as client:
+            with client.stream("GET", "/long") as stream:
+                got += stream.part()
+                for late in (1.0, 30.0):
+                    server.authority.client("dave").write(*files)
+                    clock.advance(late)
+                    client.get("/version")
+                with pytest.raises(face.library.TransportError):
+                    got = b"".join([got, *iter(stream.part, None)])
+        assert body.startswith(got)
+        assert got != body
+
     @pytest.mark.parametrize(
         "half", ["certificate", "key", "empty certificate", "cut key", "no certificate", "rubbish"]
     )

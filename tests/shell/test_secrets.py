@@ -17,7 +17,7 @@ from kubeauth import ClientConfig, Secret
 from kubeauth._transport._words import masked
 from kubeauth.errors import ConfigError
 from kubeauth.testing import Answer, APIServer, Authority
-from tests.faces import Face
+from tests.faces import FACES, Face
 from tests.proxy_servers import Proxy
 
 # Not in any local variable of a test: its frames are part of the traceback too.
@@ -208,6 +208,7 @@ def test_headers_of_answers_are_not_logged(face: Face, server: APIServer, log: i
     assert "200" in log.getvalue()
 
 
+@pytest.mark.parametrize("face", FACES, ids=str)
 def test_http2_headers_are_not_logged(face: Face, authority: Authority, log: io.StringIO) -> None:
     """Nor in the form they have on the wire, from which anybody can read them."""
     from tests.h2_server import H2Server
@@ -220,6 +221,7 @@ def test_http2_headers_are_not_logged(face: Face, authority: Authority, log: io.
     assert "Encoded header block" not in log.getvalue()
 
 
+@pytest.mark.parametrize("face", FACES, ids=str)
 def test_http2_through_a_factory_is_not_logged_either(
     face: Face, authority: Authority, log: io.StringIO
 ) -> None:

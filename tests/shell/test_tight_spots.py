@@ -15,7 +15,7 @@ import pytest
 from kubeauth import ClientConfig, Secret
 from kubeauth.errors import ClientCertificateError
 from kubeauth.testing import Answer, APIServer, Authority, FakeClock
-from tests.faces import Driver, Face
+from tests.faces import FACES, Driver, Face
 from tests.residue import wait_until
 
 BURST = 8
@@ -76,6 +76,7 @@ class TestOneErrorInSeveralTasks:
         with face.client(config, inner=lambda _context, _proxy: Inner()) as client:
             assert burst(face, client) == [stored] * BURST
 
+    @pytest.mark.parametrize("face", FACES, ids=str)
     def test_of_http2_when_a_connection_breaks(self, face: Face, authority: Authority) -> None:
         from tests.h2_server import H2Server
 

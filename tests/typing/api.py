@@ -6,6 +6,7 @@ import ssl
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import assert_type
 
@@ -33,6 +34,7 @@ from kubeauth import (
     adapters,
     errors,
     in_cluster_config,
+    inner,
     load_config,
     metrics,
     plugin,
@@ -89,6 +91,10 @@ Client(context="prod", headers={"a": "b"}, follow_redirects=True, timeout=5.0, l
 Client(
     config, inner=lambda context, proxy: httpx.HTTPTransport(verify=context, proxy=proxy), drain_timeout=60.0
 )
+Client(config, inner=inner.DirectTransport)
+AsyncClient(config, inner=inner.AsyncDirectTransport)
+Client(config, inner=partial(inner.DirectTransport, limits=httpx.Limits(max_keepalive_connections=5)))
+httpx.Client(transport=inner.DirectTransport(ssl_context(config)))
 httpx.Client(transport=KubeTransport(config, http2=True), base_url=config.server)
 httpx.AsyncClient(transport=AsyncKubeTransport(config), base_url=config.server)
 httpx.Client(auth=KubeAuth(config), verify=ssl_context(config), base_url=config.server)
@@ -104,6 +110,8 @@ async def asynchronous() -> None:
 
 with kubeauth.httpx2.Client(config) as client2:
     assert_type(client2.get("/api/v1/namespaces"), httpx2.Response)
+kubeauth.httpx2.Client(config, inner=inner.httpx2.DirectTransport)
+kubeauth.httpx2.AsyncClient(config, inner=inner.httpx2.AsyncDirectTransport)
 httpx2.Client(transport=kubeauth.httpx2.KubeTransport(config), base_url=config.server)
 httpx2.AsyncClient(transport=kubeauth.httpx2.AsyncKubeTransport(config), base_url=config.server)
 httpx2.Client(auth=kubeauth.httpx2.KubeAuth(config), verify=kubeauth.httpx2.ssl_context(config))

@@ -1,0 +1,350 @@
+"""HTTP/1.1 as bytes, and beside h11, which httpx reads it with."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import h11
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kubeauth.inner._http11 import _MOST, Answer, Outgoing
+
+
+class Illegal(Exception):
+    pass
+
+
+class Broken(Exception):
+    pass
+
+
+def outgoing(method: str = "GET", target: bytes = b"/", *headers: tuple[bytes, bytes]) -> Outgoing:
+    return Outgoing(method, target, headers, Illegal)
+
+
+def read(*received: bytes, method: str = "GET") -> tuple[Answer, bytes]:
+    """An answer that came in these pieces, and then nothing more; with its body."""
+    answer = Answer(method, Broken)
+    pieces = [piece for piece in received if piece]
+    while not answer.begin(pieces.pop(0) if pieces else b""):
+        pass
+    body = b""
+    while not answer.complete:
+        body += answer.take(answer.rest or (pieces.pop(0) if pieces else b""))
+    if pieces and not answer.switched:
+        answer.keeps = False
+    return answer, body
+
+
+class TestRequests:
+    def test_a_head(self) -> None:
+        request = outgoing(
+            "POST", b"/a?b=c", (b"Host", b"h"), (b"X", b"1"), (b"X", b"\xff 2"), (b"Empty", b"")
+        )
+        assert request.head == b"POST /a?b=c HTTP/1.1\r\nHost: h\r\nX: 1\r\nX: \xff 2\r\nEmpty: \r\n\r\n"
+        assert not request.closes
+
+    @pytest.mark.parametrize(
+        ("method", "target", "name", "value"),
+        [
+            ("GET", b"/", b"A", b"1\r\nEvil: 2"),
+            ("GET", b"/", b"A", b"1\n Evil: 2"),
+            ("GET", b"/", b"A", b"1\rEvil: 2"),
+            ("GET", b"/", b"A", b"1\x00"),
+            ("GET", b"/", b"A\r\nEvil", b"2"),
+            ("GET", b"/", b"A b", b"2"),
+            ("GET", b"/", b"A:", b"2"),
+            ("GET", b"/", b"", b"2"),
+            ("GET", b"/ HTTP/1.1\r\nEvil: 2\r\n", b"A", b"2"),
+            ("GET", b"/a b", b"A", b"2"),
+            ("GET", b"", b"A", b"2"),
+            ("GET /x", b"/", b"A", b"2"),
+            ("GÉT", b"/", b"A", b"2"),
+            ("", b"/", b"A", b"2"),
+            ("GET", b"/", b"Content-Length", b"two"),
+            ("GET", b"/", b"Content-Length", b"-2"),
+            ("GET", b"/", b"Transfer-Encoding", b"gzip"),
+        ],
+    )
+    def test_what_must_not_be_sent(self, method: str, target: bytes, name: bytes, value: bytes) -> None:
+        with pytest.raises(Illegal) as caught:
+            outgoing(method, target, (b"Authorization", b"Bearer s3ntinel"), (name, value))
+        assert "s3ntinel" not in str(caught.value)
+
+    def test_a_body_of_a_known_length(self) -> None:
+        request = outgoing("POST", b"/", (b"content-length", b"5"))
+        assert (request.framed(b"ab"), request.framed(b""), request.framed(b"cde"), request.end()) == (
+            b"ab", b"", b"cde", b"",
+        )  # fmt: skip
+
+    def test_a_body_in_chunks(self) -> None:
+        request = outgoing("POST", b"/", (b"Transfer-Encoding", b"Chunked"))
+        assert request.framed(b"kubernetes ok") == b"d\r\nkubernetes ok\r\n"
+        assert request.framed(b"") == b""  # which would be the end
+        assert request.end() == b"0\r\n\r\n"
+
+    @pytest.mark.parametrize("headers", [[], [(b"Content-Length", b"0")], [(b"Content-Length", b"4")]])
+    def test_more_than_was_announced(self, headers: list[tuple[bytes, bytes]]) -> None:
+        with pytest.raises(Illegal, match="Too much"):
+            outgoing("POST", b"/", *headers).framed(b"12345")
+
+    def test_less_than_was_announced(self) -> None:
+        request = outgoing("POST", b"/", (b"Content-Length", b"5"))
+        request.framed(b"1234")
+        with pytest.raises(Illegal, match="Too little"):
+            request.end()
+
+    def test_one_that_is_the_last(self) -> None:
+        assert outgoing("GET", b"/", (b"Connection", b"x, Close")).closes
+        assert not outgoing("GET", b"/", (b"Connection", b"keep-alive")).closes
+
+
+class TestAnswers:
+    def test_all_that_it_says(self) -> None:
+        answer, body = read(
+            b"HTTP/1.1 404 Not  Found\r\nSet-Cookie: a\r\nset-COOKIE:  b \r\nContent-Length: 2\r\n\r\nok"
+        )
+        assert (answer.version, answer.status, answer.reason) == (b"HTTP/1.1", 404, b"Not  Found")
+        assert answer.headers == [(b"Set-Cookie", b"a"), (b"set-COOKIE", b"b"), (b"Content-Length", b"2")]
+        assert body == b"ok"
+        assert answer.keeps
+        assert answer.extensions("s") == {
+            "http_version": b"HTTP/1.1",
+            "reason_phrase": b"Not  Found",
+            "network_stream": "s",
+        }
+
+    @pytest.mark.parametrize(
+        ("received", "body", "keeps"),
+        [
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", b"ok", True),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\ncontent-length: 2\r\n\r\nok", b"ok", True),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok more", b"ok", False),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: Close\r\n\r\nok", b"ok", False),
+            (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\nok", b"ok", False),
+            (b"HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", b"", True),
+            (b"HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n?", b"", False),
+            (b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok", b"ok", True),
+            (b"HTTP/1.1 200 OK\r\nA: one\r\n  two\r\nContent-Length: 2\r\n\r\nok", b"ok", True),
+            (b"HTTP/1.1 200 OK\r\n\r\nuntil it closes", b"until it closes", False),
+            (b"HTTP/1.1 200 OK\r\n\r\n", b"", False),
+            (b"HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n", b"", True),
+            (b"HTTP/1.1 204 No Content\r\n\r\nno content", b"", False),
+            (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n", b"", True),
+            (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", b"ok", True),
+            (
+                b"HTTP/1.1 103 Early Hints\r\nLink: x\r\nConnection: close\r\n\r\n"
+                b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+                b"ok",
+                True,
+            ),
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"", True),
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n1\r\no\r\n01\r\nk\r\n0\r\n\r\n", b"ok", True),
+            (
+                b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nA;a="b;c" \r\nkubernetes\r\n'
+                b"0;end\r\nDigest: x\r\nB: y\r\n\r\n",
+                b"kubernetes",
+                True,
+            ),
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 \r\nok\r\n0\r\n\r\nmore", b"ok", False),
+            (
+                b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+                b"ok",
+                True,
+            ),
+        ],
+    )  # fmt: skip
+    def test_how_long_it_is_and_what_becomes_of_its_connection(
+        self, received: bytes, body: bytes, keeps: bool
+    ) -> None:
+        for pieces in ((received,), [received[at : at + 1] for at in range(len(received))]):
+            answer, found = read(*pieces)
+            assert (found, answer.keeps, answer.switched) == (body, keeps, False)
+
+    def test_the_answer_to_head_has_no_body(self) -> None:
+        for length in (b"Content-Length: 7", b"Transfer-Encoding: chunked", b"X: y"):
+            answer, body = read(b"HTTP/1.1 200 OK\r\n" + length + b"\r\n\r\n", method="HEAD")
+            assert (body, answer.keeps) == (b"", True)
+        assert not read(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", method="HEAD")[0].keeps
+
+    def test_a_folded_header_is_one_line(self) -> None:
+        answer, _ = read(b"HTTP/1.1 204 x\r\nA: one\r\n\t two\r\n three\r\nB: 4\r\n\r\n")
+        assert answer.headers == [(b"A", b"one two three"), (b"B", b"4")]
+
+    @pytest.mark.parametrize(("method", "status"), [("GET", b"101"), ("CONNECT", b"200")])
+    def test_something_else_is_spoken_from_here_on(self, method: str, status: bytes) -> None:
+        answer, body = read(b"HTTP/1.1 " + status + b" X\r\nUpgrade: spdy\r\n\r\n\x80\x03", method=method)
+        assert (answer.switched, answer.keeps, answer.rest, body) == (True, False, b"\x80\x03", b"")
+
+    def test_a_tunnel_that_was_refused_has_an_answer_as_any_other(self) -> None:
+        answer, body = read(b"HTTP/1.1 403 X\r\nContent-Length: 2\r\n\r\nno", method="CONNECT")
+        assert (answer.switched, body) == (False, b"no")
+
+    @pytest.mark.parametrize(
+        "received",
+        [
+            b"\r\nHTTP/1.1 200 OK\r\n\r\n",
+            b"HTTP/2 200 OK\r\n\r\n",
+            b"HTTP/1.1 099 OK\r\n\r\n",
+            b"HTTP/1.1 2000 OK\r\n\r\n",
+            b"HTTP/1.1 OK\r\n\r\n",
+            b"ICY 200 OK\r\n\r\n",
+            b"\x15\x03\x01\x00\x02\x02\x28\n\n",
+            b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nBad Name: x\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nName : x\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\n: x\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nA: x\x00y\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nA: x\rB: y\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nA: x\x0by\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\n A: x\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nok",
+            b"HTTP/1.1 200 OK\r\nContent-Length: \r\n\r\nok",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2, 3\r\n\r\nokk",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nokk",
+            b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-2\r\nok\r\n0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 17 + b"\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nokay\r\n0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\no\r\n0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\nok\r\n0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nno colon\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nA: " + b"x" * _MOST,
+            b"HTTP/1.1 200 OK\r\n" + b"A: x\r\n" * (_MOST // 6),
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * _MOST,
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"A: x\r\n" * _MOST,
+        ],
+    )  # fmt: skip
+    def test_what_is_no_answer(self, received: bytes) -> None:
+        with pytest.raises(Broken) as caught:
+            read(received)
+        # Not because it stopped there.
+        assert "Server disconnected" not in str(caught.value)
+        assert "peer closed" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        "received", [b"", b"HTTP/1.1 200 OK\r\nContent-Le", b"HTTP/1.1 100 Continue\r\n\r\n"]
+    )
+    def test_silence_is_the_end_of_a_connection(self, received: bytes) -> None:
+        """KubeTransport knows a dead one by this word."""
+        with pytest.raises(Broken, match="disconnected"):
+            read(received)
+
+    @pytest.mark.parametrize(
+        ("received", "why"),
+        [
+            (b"Content-Length: 5\r\n\r\nkube", "1 bytes missing"),
+            (b"Content-Length: 5\r\n\r\n", "5 bytes missing"),
+            (b"Transfer-Encoding: chunked\r\n\r\n", "incomplete chunked read"),
+            (b"Transfer-Encoding: chunked\r\n\r\n4\r\nkub", "incomplete chunked read"),
+            (b"Transfer-Encoding: chunked\r\n\r\n4\r\nkube\r\n", "incomplete chunked read"),
+            (b"Transfer-Encoding: chunked\r\n\r\n0\r\nA: b\r\n", "incomplete chunked read"),
+        ],
+    )
+    def test_half_an_answer_is_none(self, received: bytes, why: str) -> None:
+        with pytest.raises(Broken, match=why):
+            read(b"HTTP/1.1 200 OK\r\n" + received)
+
+    def test_events_that_come_together_are_handed_out_together(self) -> None:
+        answer = Answer("GET", Broken)
+        answer.begin(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\na\n\r\n2\r\nb\n\r\n2\r\nc")
+        assert answer.take(answer.rest) == b"a\nb\nc"
+        assert answer.take(b"\n\r\n") == b"\n"
+        assert not answer.complete
+
+
+def by_h11(received: bytes, method: str) -> tuple[object, ...] | None:
+    """What httpx would make of it; None if nothing."""
+    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MOST)
+    connection.send(h11.Request(method=method, target="/", headers=[("Host", "h")]))
+    connection.send(h11.EndOfMessage())
+    body = b""
+    response: h11.Response | h11.InformationalResponse | None = None
+    try:
+        connection.receive_data(received)
+        closed = False
+        while True:
+            event = connection.next_event()
+            if isinstance(event, h11.Response):
+                response = event
+            elif isinstance(event, h11.InformationalResponse) and event.status_code == 101:
+                return 101, event.headers.raw_items(), b"", False
+            elif isinstance(event, h11.Data):
+                body += bytes(event.data)
+            elif event is h11.NEED_DATA and not closed:
+                connection.receive_data(b"")
+                closed = True
+            elif not isinstance(event, h11.InformationalResponse):
+                break
+    except h11.RemoteProtocolError:
+        return None
+    if response is None or not isinstance(event, h11.EndOfMessage):
+        return None
+    keeps = connection.our_state is h11.DONE and connection.their_state is h11.DONE
+    # It would take what is left for the next answer. We take it for a reason to hang up.
+    keeps = keeps and not closed and not connection.trailing_data[0]
+    return response.status_code, response.headers.raw_items(), body, keeps
+
+
+def by_us(received: bytes, method: str, pieces: list[int]) -> tuple[object, ...] | None:
+    cuts = sorted({0, len(received), *(piece % (len(received) + 1) for piece in pieces)})
+    try:
+        answer, body = read(*(received[a:b] for a, b in pairwise(cuts)), method=method)
+    except Broken:
+        return None
+    return answer.status, answer.headers, body, answer.keeps
+
+
+TOKENS = st.text("abcXYZ-09_.!", min_size=1, max_size=8).map(str.encode)
+VALUES = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=12).map(str.encode)
+HEADERS = st.lists(st.tuples(TOKENS, VALUES), max_size=4)
+STATUS = st.sampled_from([200, 201, 204, 304, 404, 500, 999])
+PIECES = st.lists(st.integers(0, 10_000), max_size=6)
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> bytes:
+    status, headers = draw(STATUS), draw(HEADERS)
+    body = draw(st.binary(max_size=64))
+    lines = [b"%b: %b\r\n" % header for header in headers]
+    if draw(st.booleans()):
+        lines.append(b"Connection: %b\r\n" % draw(st.sampled_from([b"close", b"keep-alive", b"Close, x"])))
+    framing = draw(st.sampled_from(["length", "chunked", "close"]))
+    if status in (204, 304):
+        body = b""
+    elif framing == "length":
+        lines.append(b"Content-Length: %d\r\n" % len(body))
+    elif framing == "chunked":
+        lines.append(b"transfer-encoding: chunked\r\n")
+        size = draw(st.integers(1, 20))
+        chunks = [body[at : at + size] for at in range(0, len(body), size)]
+        body = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
+    before = draw(
+        st.sampled_from([b"", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 x\r\nLink: y\r\n\r\n"])
+    )
+    return before + b"HTTP/1.1 %d %b\r\n" % (status, draw(VALUES)) + b"".join(lines) + b"\r\n" + body
+
+
+@given(answers(), st.sampled_from(["GET", "POST"]), PIECES)
+def test_h11_reads_the_same(received: bytes, method: str, pieces: list[int]) -> None:
+    assert by_us(received, method, pieces) == by_h11(received, method) is not None
+
+
+@given(answers(), PIECES, st.integers(0, 10_000), st.binary(max_size=3), st.integers(0, 3))
+@example(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", [], 0, b"", 0)
+def test_a_damaged_answer_is_the_same_to_h11_or_none_to_one_of_us(
+    received: bytes, pieces: list[int], at: int, put: bytes, cut: int
+) -> None:
+    at %= len(received) + 1
+    damaged = received[:at] + put + received[at + cut :]
+    ours, theirs = by_us(damaged, "GET", pieces), by_h11(damaged, "GET")
+    if ours is not None and theirs is not None:
+        assert ours == theirs
