@@ -89,6 +89,7 @@ PURE = [
     "_credentials/_credential.py", "_credentials/_status.py", "_transport/_shapes.py", "_transport/_sign.py",
     "_config/_proxy.py", "_config/_impersonation.py", "_config/_durations.py", "_config/_client_config.py",
     "_config/_oidc.py", "_config/_provider.py", "_oidc/_token.py", "_oidc/_dialogue.py", "inner/_http11.py",
+    "cli/_paths.py", "cli/_refusals.py", "cli/_tables.py", "cli/_terminal.py",
 ]  # fmt: skip
 IMPURE = {"os", "threading", "subprocess", "ssl", "socket", "time", "httpx", "anyio", "pathlib", "tempfile"}
 
