@@ -19,15 +19,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 
-# Named in the navigation of mkdocs.yml, and left out of it for as long as they are not there.
-COMING = {"benchmarks.md", "cli.md", "doctor.md", "inner.md"}
-
 _LINK = re.compile(r"(?<=\]\()([^)#\s]+)")
 _LANGUAGES = {".go": "go", ".json": "json", ".py": "python", ".sh": "bash", ".yaml": "yaml", ".yml": "yaml"}
-
-
-def on_config(config: MkDocsConfig) -> None:
-    config.nav = without_missing(config.nav)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
@@ -45,15 +38,6 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     if not re.search("^(## |::: )", markdown, re.M):
         page.meta["hide"] = ["toc"]  # there is none: its place is for the text
     return for_the_site(page.file.src_uri, markdown)
-
-
-def without_missing(nav: Any) -> Any:
-    """The navigation without pages that are still to come; None if nothing is left of it."""
-    if isinstance(nav, list):
-        return [kept for entry in nav if (kept := without_missing(entry))] or None
-    if isinstance(nav, dict):
-        return {title: kept for title, entry in nav.items() if (kept := without_missing(entry))} or None
-    return None if nav in COMING and not (ROOT / "docs" / nav).exists() else nav
 
 
 def outside(page: str, markdown: str) -> Iterator[str]:
