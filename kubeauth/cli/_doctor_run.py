@@ -22,7 +22,7 @@ from kubeauth.cli._doctor_entries import (
     resolve,
 )
 from kubeauth.cli._doctor_files import File, file_findings, look_at_files, together
-from kubeauth.cli._doctor_findings import SECTIONS, Finding, error, skipped
+from kubeauth.cli._doctor_findings import SECTIONS, Finding, Level, error, skipped
 from kubeauth.cli._doctor_given import Life
 from kubeauth.cli._doctor_machine import find_leftovers, leftovers_finding, versions_finding
 from kubeauth.cli._doctor_plugin import policy_finding, read_kuberc
@@ -71,10 +71,11 @@ class Examination:
         self._way: Way | None = None
         self._showing: Showing | None = None
         self._secrets: list[str] = []
+        self._found: list[Finding] = []
 
     def findings(self) -> list[Finding]:
         """All of them, in the order of the table."""
-        found: list[Finding] = []
+        found = self._found
         steps: dict[str, Callable[[], Iterator[Finding]]] = {
             "file": self._look_at_files,
             "context": self._look_at_entries,
@@ -156,8 +157,8 @@ class Examination:
             return
         skew, version, ready = way.skew, way.heard, Heard()
         client = self._client()
-        if isinstance(client, str):
-            yield skipped("whoami", client)
+        if isinstance(client, Finding):
+            yield client
         else:
             self._tell("who you are to the server")
             with client:
@@ -181,14 +182,16 @@ class Examination:
             lives.append(Life("the server's certificate", shown.not_before, shown.not_after))
         return clock_finding(skew, lives, time.time())
 
-    def _client(self) -> Client | str:
+    def _client(self) -> Client | Finding:
         """What asks in the user's name; or why there is none."""
         if self._showing is None or self._showing.signed is None:
-            return "there is no credential to show"
+            return skipped("whoami", "there is no credential to show")
         try:
             return Client(self._showing.signed, timeout=self._wanted.timeout)
-        except KubeAuthError:
-            return "the credential cannot be used"
+        except KubeAuthError as wrong:
+            if any(each.id == "credential" and each.level is Level.ERROR for each in self._found):
+                return skipped("whoami", "the credential cannot be used")
+            return error("whoami", *parted(str(wrong)))
 
     def _look_at_the_machine(self) -> Iterator[Finding]:
         self._tell("this machine")

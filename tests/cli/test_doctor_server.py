@@ -148,6 +148,17 @@ class TestWhoAmI:
         assert "the connection broke" in found.bad("whoami").summary
         assert found.levels["version"] is found.levels["ready"] is Level.SKIPPED
 
+    @pytest.mark.parametrize("name", ["a\nb", "a\x1b"])
+    def test_a_name_to_act_as_that_cannot_be_sent(self, server: APIServer, tmp_path: Path, name: str) -> None:
+        path = written(tmp_path / "config", server.kubeconfig({"token": TOKEN}))
+        wrong = examined(f"--as={name}", kubeconfig=path).bad("whoami")
+        assert "mpersonat" in wrong.summary
+
+    def test_a_token_that_cannot_be_sent_is_told_once(self, server: APIServer, look: Look) -> None:
+        found = look(server, {"token": f"{SENTINEL}\x1b"})
+        found.bad("credential")
+        assert found.one("whoami").summary == "the credential cannot be used"
+
     def test_a_failure_that_has_no_advice(self) -> None:
         heard = Heard(failure=Failure(BROKEN, "it broke", ""))
         assert whoami_finding(heard, is_review=True, methods=[]).next_step

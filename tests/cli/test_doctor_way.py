@@ -18,7 +18,7 @@ from kubeauth import ClientConfig
 from kubeauth.cli._doctor_certificates import Certificate
 from kubeauth.cli._doctor_findings import Level
 from kubeauth.cli._doctor_network import connect, look_up, proxy_finding, route_to, within
-from kubeauth.cli._doctor_probe import BROKEN, IDENTITY, Failure, Heard, anonymous, ask_once
+from kubeauth.cli._doctor_probe import BROKEN, IDENTITY, PROXY, Failure, Heard, anonymous, ask_once
 from kubeauth.cli._doctor_tls import ca_finding, obstacle, read_ca, server_cert_finding, tls_finding
 from kubeauth.cli._doctor_words import DAY
 from kubeauth.testing import Answer, APIServer, Authority
@@ -232,6 +232,21 @@ class TestConnections:
         assert wrong.summary == "no answer within 0.5 s"
         assert found.one("whoami").summary == "the server does not answer"
 
+    @pytest.mark.parametrize("converse", [silent, hanging_up])
+    def test_plain_http_without_an_answer(
+        self, server: APIServer, look: Look, converse: Callable[[socket.socket], None]
+    ) -> None:
+        with listening(converse) as port:
+            found = look(server, f"--server=http://127.0.0.1:{port}", timeout="500ms")
+        wrong = found.bad("connect")
+        assert "takes connections, but there was no answer to plain http" in wrong.summary
+        assert "write https:// in server" in wrong.next_step
+        assert found.levels["whoami"] is Level.SKIPPED
+
+    def test_plain_http_to_a_port_with_tls(self, server: APIServer, look: Look) -> None:
+        found = look(server, f"--server=http://127.0.0.1:{server.url.rpartition(':')[2]}")
+        assert "no answer to plain http" in found.bad("connect").summary
+
     def test_a_server_that_hangs_up(self, server: APIServer, look: Look) -> None:
         with listening(hanging_up) as port:
             found = look(server, f"--server=https://127.0.0.1:{port}")
@@ -371,7 +386,8 @@ class TestProxies:
 
     def test_one_that_wants_to_know_who_asks(self) -> None:
         route = route_to(ClientConfig(server="https://h", proxy_url="http://p"), {})
-        assert "a name and a password" in proxy_finding(route, "407 Proxy Authentication Required").next_step
+        refusal = Failure(PROXY, "407 Proxy Authentication Required", "")
+        assert "a name and a password" in proxy_finding(route, refusal).next_step
 
     def test_one_of_the_environment_that_refuses(
         self, server: APIServer, look: Look, monkeypatch: pytest.MonkeyPatch
@@ -389,7 +405,28 @@ class TestProxies:
     def test_one_that_says_nothing(self, server: APIServer, look: Look, kind: str) -> None:
         with listening(silent) as port:
             found = look(server, proxy_url=f"{kind}://127.0.0.1:{port}", timeout="500ms")
-        assert found.bad("tls").summary == "no answer within 0.5 s"
+        assert found.bad("proxy").summary.endswith("does not let us through: no answer within 0.5 s")
+        assert found.one("tls").summary == "the proxy does not let us through"
+
+    @pytest.mark.parametrize("kind", ["http", "socks5"])
+    def test_one_that_makes_no_sense(self, server: APIServer, look: Look, kind: str) -> None:
+        with listening(lambda connection: connection.sendall(b"SSH-2.0-OpenSSH\r\n")) as port:
+            found = look(server, proxy_url=f"{kind}://127.0.0.1:{port}")
+        assert "does not let us through" in found.bad("proxy").summary
+
+    def test_one_with_tls_that_is_not_believed(self, server: APIServer, look: Look) -> None:
+        with Proxy("https", Authority("another CA").server("127.0.0.1")) as proxy:
+            found = look(server, proxy_url=proxy.url)
+        assert "signed by an unknown authority" in found.bad("proxy").summary
+        assert found.levels["tls"] is found.levels["server-cert"] is Level.SKIPPED
+
+    def test_one_with_tls_that_hangs_up_behind_its_word(self, server: APIServer, look: Look) -> None:
+        """Its TLS and its certificate are not the server's."""
+        with listening(hanging_up) as nowhere, Proxy("https", server.authority.server("127.0.0.1")) as proxy:
+            found = look(server, f"--server=https://127.0.0.1:{nowhere}", proxy_url=proxy.url)
+        found.bad("tls")
+        assert found.levels["server-cert"] is Level.SKIPPED
+        assert found.one("tls").facts["version"] is None
 
     def test_one_whose_name_leads_nowhere(self, server: APIServer, look: Look) -> None:
         assert "proxy-url or HTTPS_PROXY" in look(server, proxy_url="http://no..name:1").bad("dns").next_step
