@@ -15,7 +15,7 @@ from kubeauth._exec._interactive import interactive
 from kubeauth._exec._policy import ALLOW_ALL, ALLOWLIST, PluginPolicy, clean_path
 from kubeauth._exec._values import ExecConfig
 from kubeauth.cli._doctor_findings import Finding, error, ok, skipped, warning
-from kubeauth.cli._doctor_words import cut, listed, of_problem, parted
+from kubeauth.cli._doctor_words import listed, of_problem, parted
 from kubeauth.errors import ConfigError, KubeConfigError, Problem
 
 _NEEDS_TERMINAL = "Run this on a terminal, or log in first and set interactiveMode to IfAvailable."
@@ -54,6 +54,14 @@ class Seen:
     interacts: bool | str
     """Whether it would ask a person; or why it must and cannot."""
     wrong_version: str = ""
+
+    @property
+    def arguments(self) -> list[str]:
+        """What is in the command and is no part of its name, so that it cannot be found. May be secrets."""
+        if not isinstance(self.found, NotFound):
+            return []
+        _, *words = self.command.split()
+        return [self.command.partition(" ")[2], *words]
 
     @property
     def obstacle(self) -> str | None:
@@ -149,8 +157,10 @@ def plugin_finding(plugin: ExecConfig, seen: Seen, *, is_terminal: bool) -> Find
 def _install(plugin: ExecConfig, seen: Seen) -> str:
     if isinstance(seen.found, NotFound) and seen.found.reason == "permission denied":
         return f"Run: chmod +x {seen.command}"
+    if seen.arguments[1:]:
+        return "command is the program alone: put what comes behind its name into args, a word to a line."
     if plugin.install_hint:
-        return cut(plugin.install_hint, 600)
+        return plugin.install_hint
     if has_separator(seen.command):
         return "Check command in users[].user.exec: a relative path counts from the kubeconfig's directory."
     return "Install it, or put its directory on PATH."

@@ -290,6 +290,11 @@ class TestWords:
         assert hidden.next_step == "<hidden>"
         assert hidden.facts == {"a": ["<hidden>", {"b": "<hidden>"}], "c": 5}
 
+    def test_a_secret_is_hidden_as_it_is_in_a_line_too(self) -> None:
+        assert (
+            warning("file", "my  secret\x1bword", "x").without(["my  secret\x1bword"]).summary == "<hidden>"
+        )
+
     def test_what_could_steer_a_terminal_is_spelled_out(self) -> None:
         finding = warning("file", "one\n\x1b[31mtwo\u202e", "three\tfour")
         assert (finding.summary, finding.next_step) == ("one U+001B[31mtwoU+202E", "three four")

@@ -92,6 +92,13 @@ class TestFinding:
     def test_one_that_is_not_installed_and_has_no_hint(self, look: Look) -> None:
         assert "PATH" in look(command="acme-login-not-installed").bad("plugin").next_step
 
+    @pytest.mark.parametrize("command", ["acme-login", "./acme-login"])
+    def test_one_with_its_arguments_behind_it(self, look: Look, command: str) -> None:
+        found = look(command=f"{command} --password {SENTINEL}", installHint="Install it")
+        wrong = found.bad("plugin")
+        assert "put what comes behind its name into args" in wrong.next_step
+        assert "acme-login <hidden>" in found.one("entries").summary
+
     def test_a_path_that_leads_nowhere(self, look: Look, tmp_path: Path) -> None:
         wrong = look(command="./bin/acme-login").bad("plugin")
         assert wrong.summary == f"{tmp_path}/bin/acme-login: no such file or directory"
@@ -209,6 +216,24 @@ class TestRunning:
         assert wrong.facts["exit_code"] == 3
         assert "by hand" in wrong.next_step
         assert found.one("whoami").summary == "there is no credential to show"
+
+    @pytest.mark.parametrize(
+        "args", [["--password", SENTINEL], [f"--password={SENTINEL}"], ["-p", f"x\n{SENTINEL}"]]
+    )
+    def test_one_that_repeats_what_it_was_told(
+        self, look: Look, plugin: PluginScript, args: list[str]
+    ) -> None:
+        plugin.answer(exit_code=2, stderr=f"usage: login --password {SENTINEL} in {SENTINEL}-env\n")
+        wrong = look(args=args, env=[{"name": "PASSWORD", "value": f"{SENTINEL}-env"}]).bad("credential")
+        assert wrong.summary.endswith("said: usage: login --password <hidden> in <hidden>")
+
+    def test_a_name_that_is_an_argument_too_is_shown(
+        self, server: APIServer, plugin: PluginScript, tmp_path: Path
+    ) -> None:
+        document = server.kubeconfig({"exec": plugin.stanza(["--cluster", "local-cluster"])})
+        document["contexts"][0]["name"] = document["current-context"] = "local-cluster"
+        found = examined(kubeconfig=written(tmp_path / "config", document))
+        assert found.one("context").summary.startswith("local-cluster (")
 
     def test_one_that_fails_without_a_word(self, look: Look, plugin: PluginScript) -> None:
         plugin.answer(exit_code=1)

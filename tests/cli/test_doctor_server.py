@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import time
 from collections.abc import Callable, Iterator
@@ -88,6 +89,32 @@ class TestWhoAmI:
         assert wrong.summary.startswith("403 Forbidden: the server knows you")
         assert 'User "alice" cannot create this <hidden>' in wrong.summary
         assert "Logging in again does not help" in wrong.next_step
+
+    @pytest.mark.parametrize("code", [401, 403, 503])
+    def test_a_token_at_the_end_of_what_is_shown_is_hidden_whole(
+        self, server: APIServer, look: Look, code: int
+    ) -> None:
+        """Wherever the cut comes, which is not looked for here: in the middle of one of these."""
+        server.on("POST", REVIEW, status(code, "x" * 250 + f" Bearer {TOKEN}" * 200))
+        found = look(server)
+        found.bad("whoami")
+        assert TOKEN[:6] not in found.text + found.json
+        assert "<hidden>" in str(found.one("whoami").facts["message"])
+        assert len(found.one("whoami").summary) < 700
+
+    def test_a_password_that_is_repeated_as_it_was_sent(self, authority: Authority, look: Look) -> None:
+        sent = base64.b64encode(f"u:{SENTINEL}".encode()).decode()
+        with APIServer(authority=authority, authenticate=lambda _: "alice") as server:
+            server.on("POST", REVIEW, status(403, f"what is Basic {sent}?"))
+            found = look(server, {"username": "u", "password": SENTINEL})
+        assert "what is Basic <hidden>?" in found.one("whoami").summary
+
+    def test_a_long_name_is_cut(self, server: APIServer, look: Look) -> None:
+        info = {"username": "a" * 400_000, "groups": ["g" * 10_000]}
+        server.on("POST", REVIEW, Answer(201, {"status": {"userInfo": info}}))
+        found = look(server)
+        assert len(found.text) < 10_000
+        assert len(found.json) < 30_000
 
     def test_403_for_who_acts_as_another(self, server: APIServer, look: Look) -> None:
         message = 'users "bob" is forbidden: User "alice" cannot impersonate resource "users"'
