@@ -165,7 +165,7 @@ def _skew(date: str | None) -> float | None:
     try:
         # Whole seconds, cut off: in the middle of one, on average.
         return None if date is None else parsedate_to_datetime(date).timestamp() + 0.5 - time.time()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -147,10 +147,11 @@ def version_finding(heard: Heard) -> Finding:
 def ready_finding(heard: Heard) -> Finding:
     """Whether the server thinks that it is well."""
     facts: dict[str, Json] = {"status": heard.status or None}
-    if not heard.status and heard.failure is None:
-        return skipped("ready", "there is no credential to ask with")
-    if heard.status == 200:
+    if heard.status == 200 and heard.body.strip() == b"ok":
         return ok("ready", "the server says that it is ready", **facts)
+    if heard.status == 200:
+        advice = "Is this the API server, or a proxy or a login page before it?"
+        return warning("ready", "/readyz answers 200, but not ok", advice, **facts)
     if heard.status in (401, 403, 404):
         return skipped("ready", f"the server does not tell you ({heard.status})", **facts)
     lines = heard.body.decode("utf-8", "replace").splitlines()

@@ -153,6 +153,10 @@ class TestPolicy:
         monkeypatch.setenv("KUBERC", "off")
         assert look().one("policy").summary == "AllowAll: no kuberc (KUBERC=off); every plugin may run"
 
+    def test_no_home(self, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("HOME")
+        assert "no kuberc, as there is no home directory" in look().one("policy").summary
+
     def test_deny_all(self, look: Look, home: Path, plugin: PluginScript) -> None:
         path = kuberc(home, credentialPluginPolicy="DenyAll")
         found = look()
@@ -237,7 +241,13 @@ class TestRunning:
 
     def test_one_that_fails_without_a_word(self, look: Look, plugin: PluginScript) -> None:
         plugin.answer(exit_code=1)
-        assert look().bad("credential").summary.endswith("failed with exit code 1")
+        wrong = look().bad("credential")
+        assert wrong.summary.endswith("failed with exit code 1 and said nothing")
+        assert wrong.next_step == "Run the command of users[].user.exec by hand to see why."
+
+    def test_one_that_is_ended_by_a_signal(self, look: Look, plugin: PluginScript) -> None:
+        plugin.path.write_text("#!/bin/sh\nkill -9 $$\n")
+        assert look().bad("credential").summary.endswith("was ended by a signal and said nothing")
 
     def test_one_that_repeats_the_token_it_was_given(
         self, server: APIServer, plugin: PluginScript, tmp_path: Path

@@ -173,6 +173,7 @@ class TestWhoAmI:
         server.on("POST", REVIEW, Answer(hang_up=True))
         found = look(server)
         assert "the connection broke" in found.bad("whoami").summary
+        assert found.one("ready").summary == "the server gave no answer to who you are"
         assert found.levels["version"] is found.levels["ready"] is Level.SKIPPED
 
     @pytest.mark.parametrize("name", ["a\nb", "a\x1b"])
@@ -257,6 +258,12 @@ class TestClock:
         )
         assert "did not say" in look(anybody).one("clock").summary
 
+    @pytest.mark.parametrize("year", ["0001", "9999", "99999999999999999999"])
+    def test_a_date_that_cannot_be(self, anybody: APIServer, look: Look, year: str) -> None:
+        date = {"Date": f"Mon, 01 Jan {year} 00:00:00 GMT"}
+        anybody.on("GET", "/version", Answer(body={"gitVersion": "v1"}, headers=date))
+        assert look(anybody).levels["whoami"] is Level.OK
+
     def test_the_one_who_knows_us_may_tell(self, anybody: APIServer, look: Look) -> None:
         anybody.on("GET", "/version", Answer(body={"gitVersion": "v1"}, headers={"Date": "yesterday"}))
         assert look(anybody).levels["clock"] is Level.OK
@@ -287,6 +294,12 @@ class TestHealth:
 
     def test_it_is_ready(self, server: APIServer, look: Look) -> None:
         assert look(server).levels["ready"] is Level.OK
+
+    def test_a_login_page_is_not_ready(self, server: APIServer, look: Look) -> None:
+        server.on("GET", "/readyz", Answer(body=b"<html>Please log in"))
+        found = look(server)
+        found.fine("ready")
+        assert found.warned("ready").summary == "/readyz answers 200, but not ok"
 
     def test_it_is_not(self, server: APIServer, look: Look) -> None:
         body = b"[+]ping ok\n[-]etcd failed: reason withheld\n[-]poststarthook/x failed\nreadyz check failed"

@@ -8,11 +8,16 @@ import socket
 import ssl
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from kubeauth import ClientConfig
 from kubeauth.cli._doctor_certificates import Certificate
@@ -21,7 +26,7 @@ from kubeauth.cli._doctor_network import connect, look_up, proxy_finding, route_
 from kubeauth.cli._doctor_probe import BROKEN, IDENTITY, PROXY, Failure, Heard, anonymous, ask_once
 from kubeauth.cli._doctor_tls import ca_finding, obstacle, read_ca, server_cert_finding, tls_finding
 from kubeauth.cli._doctor_words import DAY
-from kubeauth.testing import Answer, APIServer, Authority
+from kubeauth.testing import Answer, APIServer, Authority, KeyPair
 from tests.cli.doctoring import SENTINEL, Report, examined, written
 from tests.cli.listeners import closed_port, hanging_up, listening, refusing, silent, speaking_http
 from tests.proxy_servers import Proxy
@@ -180,6 +185,14 @@ class TestCertificates:
         bare = Certificate("CN=x", "CN=y", (), 0.0, 1000 * DAY)
         assert "for no name" in server_cert_finding(bare, DAY, "").summary
 
+    @pytest.mark.parametrize(("name", "said"), [("", "(without a name)"), ("x" * 20_000, "CN=xxx")])
+    @pytest.mark.filterwarnings("error")
+    def test_names_that_are_none_or_too_long(self, look: Look, name: str, said: str) -> None:
+        with APIServer(certificate=self_signed(name)) as server:
+            found = look(server)
+        assert f"signed by {said}" in found.one("server-cert").summary
+        assert len(found.text) < 10_000
+
     def test_a_ca_that_ends_soon(self) -> None:
         soon = Certificate("CN=x", "CN=x", (), 0.0, 1000 * DAY)
         finding = ca_finding(ClientConfig(server="https://h", ca_data=b"x"), [soon], None, 990 * DAY)
@@ -191,6 +204,25 @@ class TestCertificates:
         assert [week.judged(day * DAY)[0] for day in (1, 4, 5, 6, 8)] == [
             Level.OK, Level.OK, Level.WARNING, Level.WARNING, Level.ERROR,
         ]  # fmt: skip
+
+
+def self_signed(name: str) -> KeyPair:
+    """A certificate for loopback whose names are `name`, which may be empty, or longer than is allowed."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    with warnings.catch_warnings(action="ignore"):
+        attributes = [x509.NameAttribute(NameOID.COMMON_NAME, name, _validate=False)] if name else []
+    certificate = (
+        x509.CertificateBuilder(x509.Name(attributes), x509.Name(attributes), key.public_key(), 5)
+        .not_valid_before(NOW - datetime.timedelta(days=1))
+        .not_valid_after(NOW + datetime.timedelta(days=99))
+        .sign(key, hashes.SHA256())
+    )
+    return KeyPair(
+        certificate.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ),
+    )
 
 
 class TestConnections:
