@@ -67,6 +67,8 @@ def given_finding(given: Given, now: float, told: Iterable[str] = ()) -> Finding
         name for name, value in (("token", answer.token), ("client certificate", answer.certificate)) if value
     ]
     facts |= {"kind": kinds, "expires": day(answer.expires)}
+    if answer.certificate is not None:
+        facts |= {"key_matches": True}  # else there would be no answer
     head = f"{' and '.join(kinds)} from {given.place} in {took(given.seconds)}"
     lives = list(lives_of(given))
     over = [life for life in lives if not life.is_good(now)]
@@ -87,7 +89,8 @@ def given_finding(given: Given, now: float, told: Iterable[str] = ()) -> Finding
     if left < NEAR:
         advice = "Ask again in a minute; if it is always so short, have it issued for longer."
         return warning("credential", f"{head}: only {span(left)} left", advice, **facts)
-    return ok("credential", f"{head}: {ends(answer.expires, now)}", **facts)
+    key = "; the key belongs to the certificate" if answer.certificate is not None else ""
+    return ok("credential", f"{head}: {ends(answer.expires, now)}{key}", **facts)
 
 
 _LOG_IN = (

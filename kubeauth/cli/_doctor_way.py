@@ -94,7 +94,7 @@ class Way:
         # With TLS its line tells; without, there is no other.
         yield connect_finding(route, connected, None if has_tls or is_the_proxy_s else failure)
         if has_tls:
-            yield tls_finding(self._config, self.heard, self.shown)
+            yield tls_finding(self._config, self.heard, self.shown, time.time())
             yield server_cert_finding(self.shown, time.time(), self.obstacle or "none was shown")
 
     def _ask(self, route: Route) -> None:

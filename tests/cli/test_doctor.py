@@ -293,6 +293,10 @@ class TestWords:
         )
         assert closing([ok("dns", "y"), skipped("tls", "z")]) == "Nothing is wrong: 1 ok, 1 skipped."
 
+    def test_a_clock_on_which_something_hangs_comes_first(self) -> None:
+        wrong = [Finding(id, Level.ERROR, "x", f"Mend {id}") for id in ("credential", "whoami", "clock")]
+        assert closing(wrong).endswith("Begin with clock: Mend clock")
+
     def test_the_worst(self) -> None:
         assert [worst(self.FINDINGS[:end]) for end in (1, 2, 6)] == [Level.OK, Level.WARNING, Level.ERROR]
         assert json.loads(as_json([]))["status"] == "ok"

@@ -329,6 +329,8 @@ class TestAnswers:
         found = look()
         found.fine()
         assert found.one("credential").summary.startswith("client certificate from plugin ")
+        assert found.one("credential").summary.endswith("; the key belongs to the certificate")
+        assert found.one("credential").facts["key_matches"] is True
         assert found.one("whoami").summary == "alice"
 
     def test_a_certificate_that_ends_before_it_is_said_to(

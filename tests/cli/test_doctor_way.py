@@ -100,6 +100,14 @@ class TestCertificates:
         assert found.one("server-cert").summary.startswith("ended 3 days ago: ")
         assert "clock" in found.one("server-cert").next_step
 
+    def test_one_between_that_is_over(self, authority: Authority, look: Look) -> None:
+        between = Authority("between", parent=authority, not_after=NOW - datetime.timedelta(hours=1))
+        pair = between.server("127.0.0.1", not_after=NOW + datetime.timedelta(days=99))
+        with APIServer(authority=authority, certificate=pair) as server:
+            found = look(server)
+        assert "not the server's own: one between it and the CA, or the CA" in found.bad("tls").summary
+        assert found.levels["server-cert"] is Level.OK
+
     def test_that_is_not_valid_yet(self, authority: Authority, look: Look) -> None:
         begins = NOW + datetime.timedelta(days=3)
         pair = authority.server("127.0.0.1", not_before=begins, not_after=begins + datetime.timedelta(days=9))
