@@ -17,6 +17,8 @@ from kubeauth.errors import Problem
 Unreadable = Callable[[str], str | None]
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+# Where a file's name would be: a JWT, a token of OpenShift's, or just long and with no dot.
+_TOKEN = re.compile(r"(^|[/\\])(eyJ[\w-]+\.[\w-]+\.[\w-]*|sha256~[\w-]+|[\w+=-]{40,})$")
 
 
 def cluster_problems(name: str, cluster: Cluster, unreadable: Unreadable) -> list[Problem]:
@@ -82,7 +84,7 @@ def shown_path(path: str) -> str:
     """`path`, unless somebody put the thing itself where its path belongs: that may be a key."""
     if "\n" in path or "-----BEGIN" in path or len(path) > 300:
         return "(its value is not a path)"
-    return path
+    return "(not shown: it looks like a token)" if _TOKEN.search(path) else path
 
 
 _MakeProblem = Callable[[str, str, str], Problem]

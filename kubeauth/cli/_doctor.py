@@ -8,8 +8,9 @@ import os
 import shutil
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
+from kubeauth._exec._hint import clean_hint
 from kubeauth.cli._ends import Status
 from kubeauth.cli._flags import Flags, _timeout
 
@@ -90,15 +91,17 @@ class _Progress:
     """A line on stderr that says what is looked at, while somebody waits at a terminal."""
 
     def __init__(self) -> None:
-        self._is_wanted = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_wanted = _is_terminal(sys.stderr)
 
     def tell(self, what: str) -> None:
         """One that ends with a line break stays: what comes next may write here too."""
         if self._is_wanted:
-            text = what.rstrip("\n")
+            # A plugin's name is a stranger's text.
+            text = " ".join(clean_hint(what).split())
+            end = "\n" if what.endswith("\n") else ""
             # A line that is longer than the screen could not be wiped.
             line = f"Looking at {text}"[: shutil.get_terminal_size().columns - 1]
-            sys.stderr.write(f"\r\x1b[K{line}{what[len(text) :]}")
+            sys.stderr.write(f"\r\x1b[K{line}{end}")
             sys.stderr.flush()
 
     def clear(self) -> None:
@@ -108,4 +111,9 @@ class _Progress:
 
 
 def _colour() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Whether it can be drawn on. None: it was closed, as by `2>&-`."""
+    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"

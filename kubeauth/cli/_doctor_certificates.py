@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,13 +11,17 @@ from kubeauth._config._pem import certificates
 from kubeauth._credentials._dates import read_leaf
 from kubeauth._documents import Json
 from kubeauth.cli._doctor_findings import Level
-from kubeauth.cli._doctor_words import DAY, day, ends, span
+from kubeauth.cli._doctor_words import DAY, cut, day, ends, span
 
 if TYPE_CHECKING:
     from cryptography import x509
 
 # So long before its end somebody should know; of a shorter life, the last third.
 SOON = 30 * DAY
+
+_UNNAMED = "(without a name)"
+# Of a name.
+_MOST = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +66,13 @@ def certificates_of(pem: bytes) -> list[Certificate]:
 
 
 def _read(leaf: x509.Certificate) -> Certificate:
+    with warnings.catch_warnings():
+        # A name that is longer than it may be is worth no line on stderr.
+        warnings.simplefilter("ignore", UserWarning)
+        subject, issuer = leaf.subject.rfc4514_string(), leaf.issuer.rfc4514_string()
     return Certificate(
-        subject=leaf.subject.rfc4514_string(),
-        issuer=leaf.issuer.rfc4514_string(),
+        subject=cut(subject, _MOST) or _UNNAMED,
+        issuer=cut(issuer, _MOST) or _UNNAMED,
         names=_names(leaf),
         not_before=leaf.not_valid_before_utc.timestamp(),
         not_after=leaf.not_valid_after_utc.timestamp(),

@@ -38,6 +38,15 @@ class Resolved:
         return self.config is not None and _has_no_cluster(self.selection)
 
     @property
+    def has_entries(self) -> bool:
+        return bool(self.merged.contexts or self.merged.clusters or self.merged.users)
+
+    @property
+    def has_no_cluster(self) -> bool:
+        """Whether no entry says where it is."""
+        return _has_no_cluster(self.selection)
+
+    @property
     def way(self) -> ClientConfig | None:
         """How to reach the cluster."""
         return self.config or self.cluster_only
@@ -79,8 +88,8 @@ def _has_no_cluster(selection: Selection | Problem) -> bool:
     return isinstance(selection, Selection) and selection.cluster == Cluster()
 
 
-def context_finding(resolved: Resolved, overrides: Overrides) -> Finding:
-    """Which context, cluster and user, and who said so."""
+def context_finding(resolved: Resolved, overrides: Overrides, missing: str = "") -> Finding:
+    """Which context, cluster and user, and who said so. `missing` is what to do if there are no entries."""
     selection = resolved.selection
     if isinstance(selection, Problem):
         return error("context", *of_problem(selection))
@@ -95,7 +104,8 @@ def context_finding(resolved: Resolved, overrides: Overrides) -> Finding:
     if _has_no_cluster(selection):
         # What is wrong with the user comes before it.
         problem = resolved.problems[-1]
-        return error("context", problem.message, problem.hint, **facts)
+        advice = problem.hint if resolved.has_entries else missing or problem.hint
+        return error("context", problem.message, advice, **facts)
     return ok("context", _chosen(selection, facts), **facts)
 
 
@@ -180,7 +190,7 @@ def methods_of(config: ClientConfig) -> list[str]:
 def others_finding(resolved: Resolved) -> Finding:
     """What is wrong with entries that are not in use (K30), counted."""
     selection, merged = resolved.selection, resolved.merged
-    if not (merged.contexts or merged.clusters or merged.users):
+    if not resolved.has_entries:
         return skipped("others", "there are no entries")
     problems = all_problems(merged, unreadable)
     if isinstance(selection, Selection):

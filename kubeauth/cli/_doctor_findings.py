@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kubeauth._documents import Json
 from kubeauth._exec._hint import clean_hint
+from kubeauth.cli._doctor_words import cut
 
 # Of a table. What is there and not here would be forgotten in the docs too: a test compares them.
 SECTIONS: dict[str, tuple[str, ...]] = {
@@ -21,6 +22,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 HIDDEN = "<hidden>"
 # A shorter secret is a word that may stand anywhere.
 _LEAST = 8
+# Strangers may say pages. What is to be done is no stranger's, and a command must stay whole.
+_MOST_SUMMARY, _MOST_FACT = 600, 4096
 
 
 class Level(StrEnum):
@@ -48,11 +51,18 @@ class Finding:
         object.__setattr__(self, "next_step", _line(self.next_step))
 
     def without(self, secrets: Iterable[str]) -> Finding:
-        """The same without any of these: a server or a plugin may repeat what it was told."""
-        # The longest first: one may be the beginning of another.
-        hide = sorted((secret for secret in secrets if len(secret) >= _LEAST), key=len, reverse=True)
-        facts = {name: _hidden(value, hide) for name, value in self.facts.items()}
-        return Finding(self.id, self.level, _hidden(self.summary, hide), _hidden(self.next_step, hide), facts)
+        """To be shown: without any of these, as a server or a plugin may repeat what it was told; then cut.
+
+        Not the other way round: of a secret that was cut, the beginning would be shown.
+        """
+        # Also as they are in a line.
+        secrets = {form for secret in secrets for form in (secret, _line(secret))}
+        facts = {
+            name: _each(self.facts[name], lambda text: cut(hidden(text, secrets), _MOST_FACT))
+            for name in self.facts
+        }
+        summary = cut(hidden(self.summary, secrets), _MOST_SUMMARY)
+        return Finding(self.id, self.level, summary, hidden(self.next_step, secrets), facts)
 
 
 def ok(id: str, summary: str, **facts: Json) -> Finding:
@@ -85,13 +95,20 @@ def _line(text: str) -> str:
     return " ".join(clean_hint(text).split())
 
 
-def _hidden(value: Json, secrets: list[str]) -> Json:
+def hidden(text: str, secrets: Iterable[str]) -> str:
+    """`text` without these."""
+    # The longest first: one may be the beginning of another.
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN) if len(secret) >= _LEAST else text
+    return text
+
+
+def _each(value: Json, change: Callable[[str], str]) -> Json:
+    """`value` with every text in it changed."""
     if isinstance(value, str):
-        for secret in secrets:
-            value = value.replace(secret, HIDDEN)
-        return value
+        return change(value)
     if isinstance(value, list):
-        return [_hidden(item, secrets) for item in value]
+        return [_each(item, change) for item in value]
     if isinstance(value, dict):
-        return {name: _hidden(item, secrets) for name, item in value.items()}
+        return {name: _each(item, change) for name, item in value.items()}
     return value

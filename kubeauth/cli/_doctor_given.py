@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kubeauth._credentials._asker import Asker, credential_of
@@ -12,8 +12,8 @@ from kubeauth._exec._codec import PluginCredential
 from kubeauth._oidc._token import ends_of
 from kubeauth._secret import Secret
 from kubeauth.cli._doctor_certificates import certificate_of
-from kubeauth.cli._doctor_findings import Finding, error, ok, warning
-from kubeauth.cli._doctor_words import MINUTE, cut, day, ends, parted, span, took
+from kubeauth.cli._doctor_findings import Finding, error, hidden, ok, warning
+from kubeauth.cli._doctor_words import MINUTE, day, ends, parted, span, took
 from kubeauth.errors import KubeAuthError, PluginFailed, PluginTimeout
 
 # So near its end it is hardly worth having.
@@ -54,16 +54,21 @@ def ask(asker: Asker) -> Given:
     return Given(asker.place, time.monotonic() - started, answer)
 
 
-def given_finding(given: Given, now: float) -> Finding:
-    """What kind of credential it is, and whether its end makes sense."""
+def given_finding(given: Given, now: float, told: Iterable[str] = ()) -> Finding:
+    """What kind of credential it is, and whether its end makes sense. `told` is what the plugin was told.
+
+    It may be secret, and is often repeated by one that fails.
+    """
     facts: dict[str, Json] = {"source": given.place, "seconds": round(given.seconds, 3)}
     answer = given.answer
     if answer is None:
-        return _nothing_given(given, facts)
+        return _nothing_given(given, told, facts)
     kinds = [
         name for name, value in (("token", answer.token), ("client certificate", answer.certificate)) if value
     ]
     facts |= {"kind": kinds, "expires": day(answer.expires)}
+    if answer.certificate is not None:
+        facts |= {"key_matches": True}  # else there would be no answer
     head = f"{' and '.join(kinds)} from {given.place} in {took(given.seconds)}"
     lives = list(lives_of(given))
     over = [life for life in lives if not life.is_good(now)]
@@ -84,7 +89,8 @@ def given_finding(given: Given, now: float) -> Finding:
     if left < NEAR:
         advice = "Ask again in a minute; if it is always so short, have it issued for longer."
         return warning("credential", f"{head}: only {span(left)} left", advice, **facts)
-    return ok("credential", f"{head}: {ends(answer.expires, now)}", **facts)
+    key = "; the key belongs to the certificate" if answer.certificate is not None else ""
+    return ok("credential", f"{head}: {ends(answer.expires, now)}{key}", **facts)
 
 
 _LOG_IN = (
@@ -98,16 +104,17 @@ def _not_now(life: Life, now: float) -> str:
     return f"{life.what} begins only at {day(life.begins)}"
 
 
-def _nothing_given(given: Given, facts: dict[str, Json]) -> Finding:
+def _nothing_given(given: Given, told: Iterable[str], facts: dict[str, Json]) -> Finding:
     wrong = given.error
     if isinstance(wrong, PluginFailed):
-        said = cut(" / ".join(wrong.stderr_tail.splitlines()[-3:]), 400)
+        said = " / ".join(hidden(wrong.stderr_tail, told).splitlines()[-3:])
         facts |= {"exit_code": wrong.exit_code, "stderr": said or None}
-        summary = f"{given.place} failed with exit code {wrong.exit_code}" + (
-            f" and said: {said}" if said else ""
-        )
+        how = "was ended by a signal" if wrong.exit_code < 0 else f"failed with exit code {wrong.exit_code}"
+        what = f"said: {said}" if said else "said nothing"
         advice = "Do what it says; or run the command of users[].user.exec by hand to see more."
-        return error("credential", summary, advice, **facts)
+        if not said:
+            advice = "Run the command of users[].user.exec by hand to see why."
+        return error("credential", f"{given.place} {how} and {what}", advice, **facts)
     if isinstance(wrong, PluginTimeout):
         summary = f"{given.place} took more than {wrong.seconds:g} s and was ended"
         advice = (
@@ -115,7 +122,7 @@ def _nothing_given(given: Given, facts: dict[str, Json]) -> Finding:
             "give it more with --plugin-timeout 5m"
         )
         return error("credential", summary, advice, **facts)
-    return error("credential", *parted(str(wrong)), **facts)
+    return error("credential", *parted(hidden(str(wrong), told)), **facts)
 
 
 def lives_of(given: Given) -> Iterator[Life]:

@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from kubeauth import __version__
 from kubeauth._documents import Json
+from kubeauth._exec._hint import clean_hint
 from kubeauth.cli._doctor_findings import Finding, ok, warning
 from kubeauth.cli._doctor_words import counted, listed
 
@@ -70,13 +71,22 @@ def leftovers_finding(leftovers: Leftovers) -> Finding:
     if not names:
         rest = "" if leftovers.is_complete else f" among the first {_MOST_ENTRIES:,} files"
         return ok("leftovers", f"no private keys of yours lie about in {directory}{rest}", **facts)
-    paths = [shlex.quote(os.path.join(directory, name)) for name in names[:_MOST_SHOWN]]
-    more = f" (and {len(names) - _MOST_SHOWN} more)" if len(names) > _MOST_SHOWN else ""
     summary = f"{counted(len(names), 'file')} with a private key in {directory}: {listed(names, 4)}"
     whose = "pykube-ng leaves" if any(map(_PYKUBE.fullmatch, names)) else "other Kubernetes clients leave"
     summary += f"; {whose} such files"
-    advice = f"If no program that still runs needs them: rm -- {' '.join(paths)}{more}"
-    return warning("leftovers", summary, advice, **facts)
+    return warning(
+        "leftovers", summary, f"If no program that still runs needs them{_removal(leftovers)}", **facts
+    )
+
+
+def _removal(leftovers: Leftovers) -> str:
+    """The command is copied and run: what would be another name in a wrapped line is not in it."""
+    paths = [os.path.join(leftovers.directory, name) for name in leftovers.names]
+    plain = [path for path in paths if clean_hint(path) == path and not re.search(r"\s", path)][:_MOST_SHOWN]
+    if not plain:
+        return f", remove them from {leftovers.directory} by hand."
+    which = "" if len(plain) == len(paths) else f", remove them; {len(plain)} of {len(paths)}"
+    return f"{which}: rm -- {' '.join(map(shlex.quote, plain))}"
 
 
 def versions_finding() -> Finding:

@@ -18,6 +18,7 @@ from kubeauth._documents import Json
 from kubeauth._secret import Secret
 from kubeauth._transport._needs import need_proxy
 from kubeauth.cli._doctor_findings import Finding, error, ok
+from kubeauth.cli._doctor_probe import Failure
 from kubeauth.cli._doctor_words import listed, parted, took
 from kubeauth.errors import ConfigError
 
@@ -40,6 +41,11 @@ class Route:
     @property
     def proxy_shown(self) -> str | None:
         return without_password(self.proxy.reveal()) if self.proxy else None
+
+    @property
+    def handshakes(self) -> int:
+        """How many there are when that with the server has begun."""
+        return 2 if self.proxy and self.proxy.reveal().lower().startswith("https:") else 1
 
     @property
     def hop(self) -> str:
@@ -75,8 +81,8 @@ def _why(config: ClientConfig, scheme: str, proxy: str | None, environ: Mapping[
     return f"{variable} is set, but is not for this server"
 
 
-def proxy_finding(route: Route, refusal: str | None = None) -> Finding:
-    """Whether there is one, by whose word, and whether it can be used. `refusal` is its own word, if any."""
+def proxy_finding(route: Route, failure: Failure | None = None) -> Finding:
+    """Whether there is one, by whose word, and whether it can be used. `failure` is why not, if so."""
     if route.proxy is None:
         return ok("proxy", f"none: {route.why}", proxy=None, why=route.why)
     facts: dict[str, Json] = {"proxy": route.proxy_shown, "why": route.why}
@@ -84,9 +90,9 @@ def proxy_finding(route: Route, refusal: str | None = None) -> Finding:
         need_proxy(route.proxy)
     except ConfigError as wrong:
         return error("proxy", *parted(str(wrong)), **facts)
-    if refusal:
-        summary = f"{route.proxy_shown} ({route.why}) does not let us through: {refusal}"
-        return error("proxy", summary, _way_out(route, refusal), **facts)
+    if failure is not None:
+        summary = f"{route.proxy_shown} ({route.why}) does not let us through: {failure.what}"
+        return error("proxy", summary, _way_out(route, failure.what), **facts)
     return ok("proxy", f"{route.proxy_shown}, from {route.why}", **facts)
 
 
@@ -172,8 +178,8 @@ def connect(route: Route, addresses: tuple[str, ...], timeout: float) -> Connect
     return Connected("", time.monotonic() - started, tuple(failed))
 
 
-def connect_finding(route: Route, connected: Connected) -> Finding:
-    """Whether anybody is there."""
+def connect_finding(route: Route, connected: Connected, failure: Failure | None = None) -> Finding:
+    """Whether anybody is there. `failure` is why there was no answer all the same, if so."""
     failed = "; ".join(f"{address}: {why}" for address, why in connected.failed)
     facts: dict[str, Json] = {
         "address": connected.address or None,
@@ -181,6 +187,10 @@ def connect_finding(route: Route, connected: Connected) -> Finding:
         "seconds": round(connected.seconds, 4),
         "failed": [{"address": address, "problem": why} for address, why in connected.failed],
     }
+    if connected.address and failure is not None:
+        summary = f"{route.hop} takes connections, but there was no answer to plain http: {failure.what}"
+        advice = "Is it an https port? Then write https:// in server. " + failure.advice
+        return error("connect", summary, advice, **facts)
     if connected.address:
         after = f", after {failed}" if failed else ""
         return ok("connect", f"{route.hop} takes connections ({took(connected.seconds)}{after})", **facts)

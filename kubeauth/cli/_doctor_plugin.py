@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 
 from kubeauth._config._kuberc import kuberc_location, kuberc_policy
@@ -15,7 +16,7 @@ from kubeauth._exec._interactive import interactive
 from kubeauth._exec._policy import ALLOW_ALL, ALLOWLIST, PluginPolicy, clean_path
 from kubeauth._exec._values import ExecConfig
 from kubeauth.cli._doctor_findings import Finding, error, ok, skipped, warning
-from kubeauth.cli._doctor_words import cut, listed, of_problem, parted
+from kubeauth.cli._doctor_words import listed, of_problem, parted
 from kubeauth.errors import ConfigError, KubeConfigError, Problem
 
 _NEEDS_TERMINAL = "Run this on a terminal, or log in first and set interactiveMode to IfAvailable."
@@ -29,6 +30,8 @@ class Kuberc:
     """Empty: KUBERC=off, or there is no home to look in."""
     exists: bool
     policy: PluginPolicy
+    is_off: bool = False
+    """By KUBERC=off."""
     problem: Problem | None = None
     """Why nothing may be run: what cannot be read allows nothing."""
 
@@ -36,11 +39,12 @@ class Kuberc:
 def read_kuberc(surroundings: Surroundings) -> Kuberc:
     """From where KUBERC says, or from the home directory."""
     path, _ = kuberc_location(surroundings)
+    is_off = surroundings.environ.get("KUBERC") == "off"
     exists = bool(path) and os.path.exists(path)
     try:
-        return Kuberc(path, exists, kuberc_policy(surroundings))
+        return Kuberc(path, exists, kuberc_policy(surroundings), is_off)
     except KubeConfigError as wrong:
-        return Kuberc(path, exists, PluginPolicy.deny_all(), wrong.problems[0])
+        return Kuberc(path, exists, PluginPolicy.deny_all(), is_off, wrong.problems[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,14 @@ class Seen:
     interacts: bool | str
     """Whether it would ask a person; or why it must and cannot."""
     wrong_version: str = ""
+
+    @property
+    def arguments(self) -> list[str]:
+        """What is in the command and is no part of its name, so that it cannot be found. May be secrets."""
+        if not isinstance(self.found, NotFound):
+            return []
+        _, *words = self.command.split()
+        return [self.command.partition(" ")[2], *words]
 
     @property
     def obstacle(self) -> str | None:
@@ -99,7 +111,7 @@ def policy_finding(kuberc: Kuberc, seen: Seen | None) -> Finding:
             return warning("policy", f"{what}; no plugin is in use here", advice, **facts)
         return error("policy", f"{what}; so no plugin is run", advice, **facts)
     if not kuberc.path:
-        where = "no kuberc (KUBERC=off)"
+        where = "no kuberc (KUBERC=off)" if kuberc.is_off else "no kuberc, as there is no home directory"
     else:
         where = kuberc.path if kuberc.exists else f"no kuberc at {kuberc.path}"
     said = policy.kind
@@ -148,9 +160,11 @@ def plugin_finding(plugin: ExecConfig, seen: Seen, *, is_terminal: bool) -> Find
 
 def _install(plugin: ExecConfig, seen: Seen) -> str:
     if isinstance(seen.found, NotFound) and seen.found.reason == "permission denied":
-        return f"Run: chmod +x {seen.command}"
+        return f"Run: chmod +x {shlex.quote(seen.command)}"
+    if seen.arguments[1:]:
+        return "command is the program alone: put what comes behind its name into args, a word to a line."
     if plugin.install_hint:
-        return cut(plugin.install_hint, 600)
+        return plugin.install_hint
     if has_separator(seen.command):
         return "Check command in users[].user.exec: a relative path counts from the kubeconfig's directory."
     return "Install it, or put its directory on PATH."

@@ -52,6 +52,10 @@ class Heard:
     """The version, if there was a handshake."""
     handshake: float = 0.0
     """What it took."""
+    is_connected: bool = False
+    """Whether there was a connection, to the server or to a proxy."""
+    handshakes: int = 0
+    """How many were begun: one with the server, and one with an https proxy before it."""
     certificate: bytes | None = field(default=None, repr=False)
     """The server's, DER."""
     failure: Failure | None = None
@@ -113,6 +117,8 @@ def hear(client: Client, method: str, path: str, *, timeout: float, json: Json =
         seconds=time.monotonic() - started,
         tls=witness.tls,
         handshake=witness.handshake,
+        is_connected=witness.is_connected,
+        handshakes=witness.handshakes,
         certificate=witness.certificate,
     )
 
@@ -125,8 +131,13 @@ class _Witness:
         self.tls = ""
         self.certificate: bytes | None = None
         self.handshake = 0.0
+        self.handshakes = 0
         self._began = 0.0
         self._stream: Any = None
+
+    @property
+    def is_connected(self) -> bool:
+        return self._stream is not None
 
     def close(self) -> None:
         """What httpcore leaves open if a SOCKS proxy makes no sense."""
@@ -139,6 +150,9 @@ class _Witness:
             self._stream = info["return_value"]
         if event.endswith("start_tls.started"):
             self._began = time.monotonic()
+            self.handshakes += 1
+            # What there was before is the proxy's.
+            self.tls, self.certificate, self.handshake = "", None, 0.0
         elif event.endswith("start_tls.complete"):
             self.handshake = time.monotonic() - self._began
             done = info["return_value"].get_extra_info("ssl_object")
@@ -151,7 +165,7 @@ def _skew(date: str | None) -> float | None:
     try:
         # Whole seconds, cut off: in the middle of one, on average.
         return None if date is None else parsedate_to_datetime(date).timestamp() + 0.5 - time.time()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -56,7 +56,9 @@ def closing(findings: Sequence[Finding]) -> str:
     said = [counted(count[level], level) for level in (Level.ERROR, Level.WARNING) if count[level]]
     if not said:
         return f"Nothing is wrong: {count[Level.OK]} ok" + _skipped(count) + "."
-    first = next(finding for finding in findings if finding.level is worst(findings))
+    bad = [finding for finding in findings if finding.level is worst(findings)]
+    # A clock is an error only if something hangs on it, which then is one too, and comes before.
+    first = next((finding for finding in bad if finding.id == "clock"), bad[0])
     return (
         f"{', '.join(said)}, {count[Level.OK]} ok{_skipped(count)}. Begin with {first.id}: {first.next_step}"
     )

@@ -13,6 +13,7 @@ from kubeauth._client import Client
 from kubeauth._config._files import chain
 from kubeauth._config._in_cluster import in_cluster_possible
 from kubeauth._config._load import Loader
+from kubeauth._config._select import Selection
 from kubeauth.cli._doctor_entries import (
     Resolved,
     context_finding,
@@ -22,7 +23,7 @@ from kubeauth.cli._doctor_entries import (
     resolve,
 )
 from kubeauth.cli._doctor_files import File, file_findings, look_at_files, together
-from kubeauth.cli._doctor_findings import SECTIONS, Finding, error, skipped
+from kubeauth.cli._doctor_findings import SECTIONS, Finding, Level, error, skipped
 from kubeauth.cli._doctor_given import Life
 from kubeauth.cli._doctor_machine import find_leftovers, leftovers_finding, versions_finding
 from kubeauth.cli._doctor_plugin import policy_finding, read_kuberc
@@ -71,10 +72,11 @@ class Examination:
         self._way: Way | None = None
         self._showing: Showing | None = None
         self._secrets: list[str] = []
+        self._found: list[Finding] = []
 
     def findings(self) -> list[Finding]:
         """All of them, in the order of the table."""
-        found: list[Finding] = []
+        found = self._found
         steps: dict[str, Callable[[], Iterator[Finding]]] = {
             "file": self._look_at_files,
             "context": self._look_at_entries,
@@ -118,9 +120,25 @@ class Examination:
         resolved = self._resolved = resolve(loader, found, self._paths)
         for config in (resolved.config, resolved.cluster_only):
             self._secrets += secrets_of(config) if config else []
-        yield context_finding(resolved, loader.overrides)
+        if resolved.way is None:
+            has_chosen = isinstance(resolved.selection, Selection) and not resolved.has_no_cluster
+            self._why_not = "the cluster's entry is broken" if has_chosen else "no cluster is chosen"
+        yield context_finding(resolved, loader.overrides, self._missing())
         yield from entries_findings(resolved)
         yield others_finding(resolved)
+
+    def _missing(self) -> str:
+        """What to do if there are no entries, where something better can be said than elsewhere."""
+        if self._wanted.kubeconfig is not None:
+            return "Name a kubeconfig with a cluster in it, and a current-context; or leave out --kubeconfig."
+        if self._surroundings.environ.get("KUBERNETES_SERVICE_HOST") and not in_cluster_possible(
+            self._surroundings
+        ):
+            return (
+                "This looks like a pod, but its token is not mounted: is automountServiceAccountToken false, "
+                "of the pod or of its service account? Elsewhere, set KUBECONFIG."
+            )
+        return ""
 
     def _look_at_the_way(self) -> Iterator[Finding]:
         config = self._resolved.way if self._resolved else None
@@ -154,10 +172,11 @@ class Examination:
             has_said = way is not None and way.skew is not None
             yield self._clock(way.skew) if way and has_said else skipped("clock", why)
             return
-        skew, version, ready = way.skew, way.heard, Heard()
+        skew, version = way.skew, way.heard
+        ready: Heard | str = "there is no credential to ask with"
         client = self._client()
-        if isinstance(client, str):
-            yield skipped("whoami", client)
+        if isinstance(client, Finding):
+            yield client
         else:
             self._tell("who you are to the server")
             with client:
@@ -165,6 +184,7 @@ class Examination:
                 methods = methods_of(self._showing.config) if self._showing else []
                 yield whoami_finding(heard, is_review=is_review, methods=methods)
                 skew = heard.skew if skew is None else skew
+                ready = "the server gave no answer to who you are"
                 if heard.failure is None:
                     said = hear(client, "GET", "/version", timeout=self._wanted.timeout)
                     # Some tell nobody but those they know, and some the other way round.
@@ -172,7 +192,7 @@ class Examination:
                     ready = hear(client, "GET", "/readyz", timeout=self._wanted.timeout)
         yield self._clock(skew)
         yield version_finding(version)
-        yield ready_finding(ready)
+        yield skipped("ready", ready) if isinstance(ready, str) else ready_finding(ready)
 
     def _clock(self, skew: float | None) -> Finding:
         lives = list(self._showing.lives) if self._showing else []
@@ -181,14 +201,16 @@ class Examination:
             lives.append(Life("the server's certificate", shown.not_before, shown.not_after))
         return clock_finding(skew, lives, time.time())
 
-    def _client(self) -> Client | str:
+    def _client(self) -> Client | Finding:
         """What asks in the user's name; or why there is none."""
         if self._showing is None or self._showing.signed is None:
-            return "there is no credential to show"
+            return skipped("whoami", "there is no credential to show")
         try:
             return Client(self._showing.signed, timeout=self._wanted.timeout)
-        except KubeAuthError:
-            return "the credential cannot be used"
+        except KubeAuthError as wrong:
+            if any(each.id == "credential" and each.level is Level.ERROR for each in self._found):
+                return skipped("whoami", "the credential cannot be used")
+            return error("whoami", *parted(str(wrong)))
 
     def _look_at_the_machine(self) -> Iterator[Finding]:
         self._tell("this machine")

@@ -9,7 +9,7 @@ from kubeauth._documents import Json
 from kubeauth.cli._doctor_findings import Finding, error, ok, skipped, warning
 from kubeauth.cli._doctor_given import Life
 from kubeauth.cli._doctor_probe import Heard, hear
-from kubeauth.cli._doctor_words import cut, listed, span
+from kubeauth.cli._doctor_words import listed, span
 
 ANONYMOUS = "system:anonymous"
 # A certificate or token counts to the second; nobody's clock does.
@@ -36,7 +36,7 @@ def ask_who(client: Client, timeout: float) -> tuple[Heard, bool]:
 
 def whoami_finding(heard: Heard, *, is_review: bool, methods: Sequence[str]) -> Finding:
     """Who we are to the server. `methods` is what we have to show."""
-    said = cut(_text(heard.json.get("message")))
+    said = _text(heard.json.get("message"))
     facts: dict[str, Json] = {"status": heard.status or None, "message": said or None}
     if heard.failure is not None:
         advice = heard.failure.advice or "What does the server's log say?"
@@ -132,10 +132,10 @@ def clock_finding(skew: float | None, lives: Sequence[Life], now: float) -> Find
 
 def version_finding(heard: Heard) -> Finding:
     """Which release it is."""
-    version = cut(_text(heard.json.get("gitVersion")), 60)
+    version = _text(heard.json.get("gitVersion"))
     facts: dict[str, Json] = {"version": version or None, "status": heard.status or None}
     if heard.status == 200 and version:
-        platform = cut(_text(heard.json.get("platform")), 60)
+        platform = _text(heard.json.get("platform"))
         return ok("version", f"Kubernetes {version}{platform and f' on {platform}'}", **facts)
     if heard.status in (401, 403):
         return skipped("version", f"the server does not tell you ({heard.status})", **facts)
@@ -147,10 +147,11 @@ def version_finding(heard: Heard) -> Finding:
 def ready_finding(heard: Heard) -> Finding:
     """Whether the server thinks that it is well."""
     facts: dict[str, Json] = {"status": heard.status or None}
-    if not heard.status and heard.failure is None:
-        return skipped("ready", "there is no credential to ask with")
-    if heard.status == 200:
+    if heard.status == 200 and heard.body.strip() == b"ok":
         return ok("ready", "the server says that it is ready", **facts)
+    if heard.status == 200:
+        advice = "Is this the API server, or a proxy or a login page before it?"
+        return warning("ready", "/readyz answers 200, but not ok", advice, **facts)
     if heard.status in (401, 403, 404):
         return skipped("ready", f"the server does not tell you ({heard.status})", **facts)
     lines = heard.body.decode("utf-8", "replace").splitlines()
@@ -158,9 +159,8 @@ def ready_finding(heard: Heard) -> Finding:
     what = heard.failure.what if heard.failure else f"/readyz answers {heard.status}"
     because = f", because of {listed(failed, 5)}" if failed else ""
     summary = f"the server is not ready: {what}{because}"
-    return warning(
-        "ready", cut(summary), "Wait for it, or look at its log: kubectl get --raw '/readyz?verbose'", **facts
-    )
+    advice = "Wait for it, or look at its log: kubectl get --raw '/readyz?verbose'"
+    return warning("ready", summary, advice, **facts)
 
 
 def _text(value: Json) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -92,6 +93,7 @@ class Showing:
     def _from_plugin(self, plugin: ExecConfig) -> Iterator[Finding]:
         is_terminal = os.isatty(0)
         seen = look_at_plugin(plugin, path=os.environ.get("PATH", ""), is_terminal=is_terminal)
+        self.secrets += seen.arguments
         yield policy_finding(self._kuberc, seen)
         yield plugin_finding(plugin, seen, is_terminal=is_terminal)
         if why_not := seen.obstacle or self._may_not_ask:
@@ -132,7 +134,7 @@ class Showing:
                 )
             self.secrets += secrets_of(self.signed)
             self.lives += lives_of(given)
-        return given_finding(given, time.time())
+        return given_finding(given, time.time(), told_to(self.config.exec) if self.config.exec else [])
 
     def _from_config(self, skew: float, *, has_identity: bool) -> Iterator[Finding]:
         static = read_static(self.config, in_pod=self._in_pod)
@@ -155,7 +157,20 @@ def secrets_of(config: ClientConfig) -> list[str]:
     if config.client_key_data:
         lines = config.client_key_data.reveal().decode("utf-8", "replace").splitlines()
         found += [line for line in lines if not line.startswith("-----")]
-    for url in (config.server, config.proxy_url or ""):
-        password = urlsplit(url).password
-        found += [password, unquote(password)] if password else []
+    found += _basic(config.username or "", config.password.reveal()) if config.password else []
+    for url in map(urlsplit, (config.server, config.proxy_url or "")):
+        if url.password:
+            found += [url.password, unquote(url.password)]
+            found += _basic(unquote(url.username or ""), unquote(url.password))
     return found
+
+
+def _basic(name: str, password: str) -> list[str]:
+    """As it is in a header."""
+    return [base64.b64encode(f"{name}:{password}".encode("utf-8", "surrogateescape")).decode()]
+
+
+def told_to(plugin: ExecConfig) -> list[str]:
+    """What the kubeconfig tells it: its environment and arguments, of a flag `--password=...` the value."""
+    values = [arg.partition("=")[2] if arg.startswith("-") else arg for arg in plugin.args]
+    return [line for value in (*values, *plugin.env.values()) for line in (value, *value.splitlines())]

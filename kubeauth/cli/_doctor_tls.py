@@ -15,6 +15,9 @@ from kubeauth.cli._doctor_probe import CERTIFICATE, IDENTITY, LATE, PROXY, REFUS
 from kubeauth.cli._doctor_words import counted, listed, parted, took
 from kubeauth.errors import TLSError
 
+# X509_V_ERR_CERT_HAS_EXPIRED, of any in the chain.
+_EXPIRED = 10
+
 
 def read_ca(config: ClientConfig) -> list[Certificate] | TLSError | None:
     """The CA's certificates, as far as they can be parsed; None if the system's are trusted."""
@@ -30,7 +33,7 @@ def server_certificate(heard: Heard) -> Certificate | None:
     return certificate_of(ssl.DER_cert_to_PEM_cert(heard.certificate).encode()) if heard.certificate else None
 
 
-def tls_finding(config: ClientConfig, heard: Heard, shown: Certificate | None) -> Finding:
+def tls_finding(config: ClientConfig, heard: Heard, shown: Certificate | None, now: float = 0.0) -> Finding:
     """Whether there was a handshake, and whether the server was believed. `shown` is its certificate."""
     failure = heard.failure
     name = f" as {config.tls_server_name} (tls-server-name)" if config.tls_server_name else ""
@@ -63,6 +66,8 @@ def tls_finding(config: ClientConfig, heard: Heard, shown: Certificate | None) -
         what += f"; it is for {listed(shown.names, 8) or 'no name at all'}"
     if failure.verify_code in UNKNOWN_ISSUER and shown is not None:
         what += f"; it is signed by {shown.issuer}"
+    if failure.verify_code == _EXPIRED and shown is not None and shown.judged(now)[0] is not Level.ERROR:
+        what += "; not the server's own: one between it and the CA, or the CA"
     return error("tls", what, failure.advice, **facts)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._server import uses_tls
 from kubeauth.cli._doctor_certificates import Certificate
 from kubeauth.cli._doctor_findings import SECTIONS, Finding, Level, skipped
 from kubeauth.cli._doctor_network import (
+    Route,
     connect,
     connect_finding,
     dns_finding,
@@ -78,23 +80,35 @@ class Way:
             return
         self._tell(f"a connection to {route.hop}")
         connected = connect(route, looked.found, self._timeout)
-        yield connect_finding(route, connected)
         if not connected.address:
+            yield connect_finding(route, connected)
             self.obstacle = f"nobody takes connections at {route.hop}"
             yield proxy
             return
-        self._tell("TLS with the server")
-        self._ask()
+        has_tls = uses_tls(self._config.server)
+        self._tell("TLS with the server" if has_tls else "the server")
+        self._ask(route)
         failure = self.heard.failure
-        yield proxy_finding(route, failure.what if failure and failure.kind == PROXY else None)
-        if uses_tls(self._config.server):
-            yield tls_finding(self._config, self.heard, self.shown)
+        is_the_proxy_s = failure is not None and failure.kind == PROXY
+        yield proxy_finding(route, failure if is_the_proxy_s else None)
+        # With TLS its line tells; without, there is no other.
+        yield connect_finding(route, connected, None if has_tls or is_the_proxy_s else failure)
+        if has_tls:
+            yield tls_finding(self._config, self.heard, self.shown, time.time())
             yield server_cert_finding(self.shown, time.time(), self.obstacle or "none was shown")
 
-    def _ask(self) -> None:
+    def _ask(self, route: Route) -> None:
         self.heard = seen = ask_once(anonymous(self._config), "/version", self._timeout)
-        if self.heard.failure is not None and self.heard.failure.kind == CERTIFICATE:
+        failure = self.heard.failure
+        if failure is not None and self._is_the_proxy_s(route):
+            self.heard = replace(self.heard, failure=replace(failure, kind=PROXY))
+        elif failure is not None and failure.kind == CERTIFICATE:
             # Nothing that matters is said to whoever it is: but who is it, and what time do they have?
             seen = ask_once(anonymous(self._config, verify=False), "/version", self._timeout)
         self.shown, self.skew = server_certificate(seen), seen.skew
         self.obstacle = obstacle(self.heard)
+
+    def _is_the_proxy_s(self, route: Route) -> bool:
+        """Whether a failure is: with TLS, if it never came to a handshake with the server."""
+        heard, has_tls = self.heard, uses_tls(self._config.server)
+        return bool(route.proxy and has_tls and heard.is_connected and heard.handshakes < route.handshakes)

@@ -62,6 +62,6 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun if count == 1 else plural}"
 
 
-def cut(text: str, most: int = 300) -> str:
+def cut(text: str, most: int) -> str:
     """Not pages of it."""
     return text if len(text) <= most else f"{text[:most]}..."

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -109,6 +110,13 @@ class TestTheCommand:
         assert r'context "K\xf6ln" does not exist' in ran.stdout
         assert ran.stderr == ""
 
+    @pytest.mark.skipif(os.name != "posix", reason="there is no such shell")
+    def test_what_is_closed_is_no_terminal(self, kubeconfig: Path) -> None:
+        doctor = f"{shlex.quote(sys.executable)} -m kubeauth doctor --kubeconfig={kubeconfig} 2>&-"
+        ran = subprocess.run(["/bin/sh", "-c", doctor], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert ran.returncode == Status.OK
+        assert "Nothing is wrong" in ran.stdout
+
     def test_a_fault_of_ours_is_a_line_too(
         self,
         kubeconfig: Path,
@@ -163,6 +171,14 @@ class TestOnATerminal:
         assert re.search(r"Looking at what acme-login gives\r?\nsession over", text), text
         assert "and said: session over" in shown(text)
         assert "\x1b[1;31merror    \x1b[0m" in text
+
+    def test_a_plugin_s_name_does_not_steer_the_terminal(self, server: APIServer, tmp_path: Path) -> None:
+        plugin = PluginScript(tmp_path, "acme\x1b]0;owned\x07")
+        plugin.answer(token=TOKEN, expires_in=900)
+        document = server.kubeconfig({"exec": plugin.stanza()})
+        text = on_a_terminal(120, f"--kubeconfig={written(tmp_path / 'steering', document)}")
+        assert "Looking at what acmeU+001B]0;ownedU+0007 gives" in text
+        assert "\x1b]0;" not in text
 
     def test_a_plugin_may_ask_there(self, kubeconfig: Path, server: APIServer, plugin: PluginScript) -> None:
         document = server.kubeconfig({"exec": plugin.stanza(interactiveMode="Always")})
@@ -277,6 +293,10 @@ class TestWords:
         )
         assert closing([ok("dns", "y"), skipped("tls", "z")]) == "Nothing is wrong: 1 ok, 1 skipped."
 
+    def test_a_clock_on_which_something_hangs_comes_first(self) -> None:
+        wrong = [Finding(id, Level.ERROR, "x", f"Mend {id}") for id in ("credential", "whoami", "clock")]
+        assert closing(wrong).endswith("Begin with clock: Mend clock")
+
     def test_the_worst(self) -> None:
         assert [worst(self.FINDINGS[:end]) for end in (1, 2, 6)] == [Level.OK, Level.WARNING, Level.ERROR]
         assert json.loads(as_json([]))["status"] == "ok"
@@ -289,6 +309,11 @@ class TestWords:
         assert hidden.summary == "a <hidden>"
         assert hidden.next_step == "<hidden>"
         assert hidden.facts == {"a": ["<hidden>", {"b": "<hidden>"}], "c": 5}
+
+    def test_a_secret_is_hidden_as_it_is_in_a_line_too(self) -> None:
+        assert (
+            warning("file", "my  secret\x1bword", "x").without(["my  secret\x1bword"]).summary == "<hidden>"
+        )
 
     def test_what_could_steer_a_terminal_is_spelled_out(self) -> None:
         finding = warning("file", "one\n\x1b[31mtwo\u202e", "three\tfour")

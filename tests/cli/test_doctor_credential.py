@@ -101,6 +101,9 @@ class TestTokenFiles:
         assert "No such file" in found.summary
         assert "whatever writes the token" in found.next_step
 
+    def test_the_token_itself_in_the_place_of_its_path(self, look: Look) -> None:
+        assert "not shown" in look({"tokenFile": TOKEN + "0" * 40}).bad("entries").summary
+
     def test_one_that_is_emptied_while_the_token_is_there_too(self, look: Look, file: Path) -> None:
         file.write_text("")
         found = look({"tokenFile": "token", "token": TOKEN})

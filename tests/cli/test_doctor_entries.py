@@ -92,7 +92,7 @@ def test_a_cluster_that_cannot_be_used(document: dict[str, Any], tmp_path: Path)
     document["clusters"][0]["cluster"]["proxy-url"] = f"ftp://{SENTINEL}@proxy"
     found = examined(kubeconfig=written(tmp_path / "config", document))
     assert "proxy-url" in found.bad("entries").summary
-    assert found.one("tls").summary == "there is no configuration"
+    assert found.one("tls").summary == found.one("whoami").summary == "the cluster's entry is broken"
 
 
 def test_a_key_in_the_place_of_its_path(
@@ -186,4 +186,13 @@ class TestInAPod:
 
     def test_elsewhere_it_is_no_way_out(self, pod: Surroundings) -> None:
         shutil.rmtree(pod.service_account)
-        assert "no configuration" in examined(surroundings=pod).bad("context").summary
+        found = examined(surroundings=pod).bad("context")
+        assert "no configuration" in found.summary
+        assert "This looks like a pod, but its token is not mounted" in found.next_step
+        assert "automountServiceAccountToken" in found.next_step
+
+
+def test_an_empty_file_that_was_named(tmp_path: Path) -> None:
+    found = examined(kubeconfig=written(tmp_path / "config", "apiVersion: v1\nkind: Config\n"))
+    assert found.bad("context").next_step.startswith("Name a kubeconfig with a cluster in it")
+    assert found.one("tls").summary == found.one("whoami").summary == "no cluster is chosen"

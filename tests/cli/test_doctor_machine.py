@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
@@ -35,13 +36,13 @@ def test_keys_are_found_by_what_is_in_them(tmp_path: Path) -> None:
 
 def test_they_are_named_with_the_command_that_removes_them(tmp_path: Path) -> None:
     (tmp_path / "tmpabcd1234").write_bytes(KEY)
-    (tmp_path / "a key").write_bytes(KEY)
+    (tmp_path / "a$key").write_bytes(KEY)
     found = leftovers_finding(find_leftovers(str(tmp_path)))
     assert found.level is Level.WARNING
     assert found.summary == (
-        f"2 files with a private key in {tmp_path}: a key, tmpabcd1234; other Kubernetes clients leave such files"
+        f"2 files with a private key in {tmp_path}: a$key, tmpabcd1234; other Kubernetes clients leave such files"
     )
-    assert found.next_step.endswith(f"rm -- '{tmp_path}/a key' {tmp_path / 'tmpabcd1234'}")
+    assert found.next_step.endswith(f"rm -- '{tmp_path}/a$key' {tmp_path / 'tmpabcd1234'}")
     assert KEY.decode().splitlines()[1] not in str(found)
 
 
@@ -108,8 +109,27 @@ def test_of_many_some_are_shown(tmp_path: Path) -> None:
         (tmp_path / f"tmp{number:08}").write_bytes(KEY)
     found = leftovers_finding(find_leftovers(str(tmp_path)))
     assert "and 26 more" in found.summary
-    assert found.next_step.endswith("(and 20 more)")
+    removal = "If no program that still runs needs them, remove them; 10 of 30: rm -- "
+    assert found.next_step.startswith(removal)
+    assert found.next_step.removeprefix(removal).split() == [
+        str(tmp_path / f"tmp{number:08}") for number in range(10)
+    ]
     assert found.facts["count"] == 30
+
+
+def test_no_other_file_is_removed_than_those(tmp_path: Path) -> None:
+    """What a name would be changed into, on its way to a terminal and in a wrapped line."""
+    for name in (b"two  blanks", b"one blank", b"a\nline", b"no\xfftext", b"\x1b[2J", b"it's"):
+        Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name))).write_bytes(KEY)
+    found = leftovers_finding(find_leftovers(str(tmp_path)))
+    command = found.next_step.partition("1 of 6: rm -- ")[2]
+    assert shlex.split(command) == [str(tmp_path / "it's")]
+
+
+def test_files_that_no_command_can_name(tmp_path: Path) -> None:
+    (tmp_path / "one blank").write_bytes(KEY)
+    found = leftovers_finding(find_leftovers(str(tmp_path)))
+    assert found.next_step.endswith(f"remove them from {tmp_path} by hand.")
 
 
 def test_versions() -> None:

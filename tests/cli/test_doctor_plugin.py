@@ -92,6 +92,13 @@ class TestFinding:
     def test_one_that_is_not_installed_and_has_no_hint(self, look: Look) -> None:
         assert "PATH" in look(command="acme-login-not-installed").bad("plugin").next_step
 
+    @pytest.mark.parametrize("command", ["acme-login", "./acme-login"])
+    def test_one_with_its_arguments_behind_it(self, look: Look, command: str) -> None:
+        found = look(command=f"{command} --password {SENTINEL}", installHint="Install it")
+        wrong = found.bad("plugin")
+        assert "put what comes behind its name into args" in wrong.next_step
+        assert "acme-login <hidden>" in found.one("entries").summary
+
     def test_a_path_that_leads_nowhere(self, look: Look, tmp_path: Path) -> None:
         wrong = look(command="./bin/acme-login").bad("plugin")
         assert wrong.summary == f"{tmp_path}/bin/acme-login: no such file or directory"
@@ -145,6 +152,10 @@ class TestPolicy:
         kuberc(home, credentialPluginPolicy="DenyAll")
         monkeypatch.setenv("KUBERC", "off")
         assert look().one("policy").summary == "AllowAll: no kuberc (KUBERC=off); every plugin may run"
+
+    def test_no_home(self, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("HOME")
+        assert "no kuberc, as there is no home directory" in look().one("policy").summary
 
     def test_deny_all(self, look: Look, home: Path, plugin: PluginScript) -> None:
         path = kuberc(home, credentialPluginPolicy="DenyAll")
@@ -210,9 +221,33 @@ class TestRunning:
         assert "by hand" in wrong.next_step
         assert found.one("whoami").summary == "there is no credential to show"
 
+    @pytest.mark.parametrize(
+        "args", [["--password", SENTINEL], [f"--password={SENTINEL}"], ["-p", f"x\n{SENTINEL}"]]
+    )
+    def test_one_that_repeats_what_it_was_told(
+        self, look: Look, plugin: PluginScript, args: list[str]
+    ) -> None:
+        plugin.answer(exit_code=2, stderr=f"usage: login --password {SENTINEL} in {SENTINEL}-env\n")
+        wrong = look(args=args, env=[{"name": "PASSWORD", "value": f"{SENTINEL}-env"}]).bad("credential")
+        assert wrong.summary.endswith("said: usage: login --password <hidden> in <hidden>")
+
+    def test_a_name_that_is_an_argument_too_is_shown(
+        self, server: APIServer, plugin: PluginScript, tmp_path: Path
+    ) -> None:
+        document = server.kubeconfig({"exec": plugin.stanza(["--cluster", "local-cluster"])})
+        document["contexts"][0]["name"] = document["current-context"] = "local-cluster"
+        found = examined(kubeconfig=written(tmp_path / "config", document))
+        assert found.one("context").summary.startswith("local-cluster (")
+
     def test_one_that_fails_without_a_word(self, look: Look, plugin: PluginScript) -> None:
         plugin.answer(exit_code=1)
-        assert look().bad("credential").summary.endswith("failed with exit code 1")
+        wrong = look().bad("credential")
+        assert wrong.summary.endswith("failed with exit code 1 and said nothing")
+        assert wrong.next_step == "Run the command of users[].user.exec by hand to see why."
+
+    def test_one_that_is_ended_by_a_signal(self, look: Look, plugin: PluginScript) -> None:
+        plugin.path.write_text("#!/bin/sh\nkill -9 $$\n")
+        assert look().bad("credential").summary.endswith("was ended by a signal and said nothing")
 
     def test_one_that_repeats_the_token_it_was_given(
         self, server: APIServer, plugin: PluginScript, tmp_path: Path
@@ -294,6 +329,8 @@ class TestAnswers:
         found = look()
         found.fine()
         assert found.one("credential").summary.startswith("client certificate from plugin ")
+        assert found.one("credential").summary.endswith("; the key belongs to the certificate")
+        assert found.one("credential").facts["key_matches"] is True
         assert found.one("whoami").summary == "alice"
 
     def test_a_certificate_that_ends_before_it_is_said_to(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import time
 from collections.abc import Callable, Iterator
@@ -89,6 +90,32 @@ class TestWhoAmI:
         assert 'User "alice" cannot create this <hidden>' in wrong.summary
         assert "Logging in again does not help" in wrong.next_step
 
+    @pytest.mark.parametrize("code", [401, 403, 503])
+    def test_a_token_at_the_end_of_what_is_shown_is_hidden_whole(
+        self, server: APIServer, look: Look, code: int
+    ) -> None:
+        """Wherever the cut comes, which is not looked for here: in the middle of one of these."""
+        server.on("POST", REVIEW, status(code, "x" * 250 + f" Bearer {TOKEN}" * 200))
+        found = look(server)
+        found.bad("whoami")
+        assert TOKEN[:6] not in found.text + found.json
+        assert "<hidden>" in str(found.one("whoami").facts["message"])
+        assert len(found.one("whoami").summary) < 700
+
+    def test_a_password_that_is_repeated_as_it_was_sent(self, authority: Authority, look: Look) -> None:
+        sent = base64.b64encode(f"u:{SENTINEL}".encode()).decode()
+        with APIServer(authority=authority, authenticate=lambda _: "alice") as server:
+            server.on("POST", REVIEW, status(403, f"what is Basic {sent}?"))
+            found = look(server, {"username": "u", "password": SENTINEL})
+        assert "what is Basic <hidden>?" in found.one("whoami").summary
+
+    def test_a_long_name_is_cut(self, server: APIServer, look: Look) -> None:
+        info = {"username": "a" * 400_000, "groups": ["g" * 10_000]}
+        server.on("POST", REVIEW, Answer(201, {"status": {"userInfo": info}}))
+        found = look(server)
+        assert len(found.text) < 10_000
+        assert len(found.json) < 30_000
+
     def test_403_for_who_acts_as_another(self, server: APIServer, look: Look) -> None:
         message = 'users "bob" is forbidden: User "alice" cannot impersonate resource "users"'
         server.on("POST", REVIEW, status(403, message))
@@ -146,7 +173,19 @@ class TestWhoAmI:
         server.on("POST", REVIEW, Answer(hang_up=True))
         found = look(server)
         assert "the connection broke" in found.bad("whoami").summary
+        assert found.one("ready").summary == "the server gave no answer to who you are"
         assert found.levels["version"] is found.levels["ready"] is Level.SKIPPED
+
+    @pytest.mark.parametrize("name", ["a\nb", "a\x1b"])
+    def test_a_name_to_act_as_that_cannot_be_sent(self, server: APIServer, tmp_path: Path, name: str) -> None:
+        path = written(tmp_path / "config", server.kubeconfig({"token": TOKEN}))
+        wrong = examined(f"--as={name}", kubeconfig=path).bad("whoami")
+        assert "mpersonat" in wrong.summary
+
+    def test_a_token_that_cannot_be_sent_is_told_once(self, server: APIServer, look: Look) -> None:
+        found = look(server, {"token": f"{SENTINEL}\x1b"})
+        found.bad("credential")
+        assert found.one("whoami").summary == "the credential cannot be used"
 
     def test_a_failure_that_has_no_advice(self) -> None:
         heard = Heard(failure=Failure(BROKEN, "it broke", ""))
@@ -219,6 +258,12 @@ class TestClock:
         )
         assert "did not say" in look(anybody).one("clock").summary
 
+    @pytest.mark.parametrize("year", ["0001", "9999", "99999999999999999999"])
+    def test_a_date_that_cannot_be(self, anybody: APIServer, look: Look, year: str) -> None:
+        date = {"Date": f"Mon, 01 Jan {year} 00:00:00 GMT"}
+        anybody.on("GET", "/version", Answer(body={"gitVersion": "v1"}, headers=date))
+        assert look(anybody).levels["version"] is Level.OK
+
     def test_the_one_who_knows_us_may_tell(self, anybody: APIServer, look: Look) -> None:
         anybody.on("GET", "/version", Answer(body={"gitVersion": "v1"}, headers={"Date": "yesterday"}))
         assert look(anybody).levels["clock"] is Level.OK
@@ -249,6 +294,12 @@ class TestHealth:
 
     def test_it_is_ready(self, server: APIServer, look: Look) -> None:
         assert look(server).levels["ready"] is Level.OK
+
+    def test_a_login_page_is_not_ready(self, server: APIServer, look: Look) -> None:
+        server.on("GET", "/readyz", Answer(body=b"<html>Please log in"))
+        found = look(server)
+        found.fine("ready")
+        assert found.warned("ready").summary == "/readyz answers 200, but not ok"
 
     def test_it_is_not(self, server: APIServer, look: Look) -> None:
         body = b"[+]ping ok\n[-]etcd failed: reason withheld\n[-]poststarthook/x failed\nreadyz check failed"

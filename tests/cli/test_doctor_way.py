@@ -8,20 +8,25 @@ import socket
 import ssl
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from kubeauth import ClientConfig
 from kubeauth.cli._doctor_certificates import Certificate
 from kubeauth.cli._doctor_findings import Level
 from kubeauth.cli._doctor_network import connect, look_up, proxy_finding, route_to, within
-from kubeauth.cli._doctor_probe import BROKEN, IDENTITY, Failure, Heard, anonymous, ask_once
+from kubeauth.cli._doctor_probe import BROKEN, IDENTITY, PROXY, Failure, Heard, anonymous, ask_once
 from kubeauth.cli._doctor_tls import ca_finding, obstacle, read_ca, server_cert_finding, tls_finding
 from kubeauth.cli._doctor_words import DAY
-from kubeauth.testing import Answer, APIServer, Authority
+from kubeauth.testing import Answer, APIServer, Authority, KeyPair
 from tests.cli.doctoring import SENTINEL, Report, examined, written
 from tests.cli.listeners import closed_port, hanging_up, listening, refusing, silent, speaking_http
 from tests.proxy_servers import Proxy
@@ -94,6 +99,14 @@ class TestCertificates:
         assert "expired" in wrong.summary
         assert found.one("server-cert").summary.startswith("ended 3 days ago: ")
         assert "clock" in found.one("server-cert").next_step
+
+    def test_one_between_that_is_over(self, authority: Authority, look: Look) -> None:
+        between = Authority("between", parent=authority, not_after=NOW - datetime.timedelta(hours=1))
+        pair = between.server("127.0.0.1", not_after=NOW + datetime.timedelta(days=99))
+        with APIServer(authority=authority, certificate=pair) as server:
+            found = look(server)
+        assert "not the server's own: one between it and the CA, or the CA" in found.bad("tls").summary
+        assert found.levels["server-cert"] is Level.OK
 
     def test_that_is_not_valid_yet(self, authority: Authority, look: Look) -> None:
         begins = NOW + datetime.timedelta(days=3)
@@ -180,6 +193,14 @@ class TestCertificates:
         bare = Certificate("CN=x", "CN=y", (), 0.0, 1000 * DAY)
         assert "for no name" in server_cert_finding(bare, DAY, "").summary
 
+    @pytest.mark.parametrize(("name", "said"), [("", "(without a name)"), ("x" * 20_000, "CN=xxx")])
+    @pytest.mark.filterwarnings("error")
+    def test_names_that_are_none_or_too_long(self, look: Look, name: str, said: str) -> None:
+        with APIServer(certificate=self_signed(name)) as server:
+            found = look(server)
+        assert f"signed by {said}" in found.one("server-cert").summary
+        assert len(found.text) < 10_000
+
     def test_a_ca_that_ends_soon(self) -> None:
         soon = Certificate("CN=x", "CN=x", (), 0.0, 1000 * DAY)
         finding = ca_finding(ClientConfig(server="https://h", ca_data=b"x"), [soon], None, 990 * DAY)
@@ -191,6 +212,25 @@ class TestCertificates:
         assert [week.judged(day * DAY)[0] for day in (1, 4, 5, 6, 8)] == [
             Level.OK, Level.OK, Level.WARNING, Level.WARNING, Level.ERROR,
         ]  # fmt: skip
+
+
+def self_signed(name: str) -> KeyPair:
+    """A certificate for loopback whose names are `name`, which may be empty, or longer than is allowed."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    with warnings.catch_warnings(action="ignore"):
+        attributes = [x509.NameAttribute(NameOID.COMMON_NAME, name, _validate=False)] if name else []
+    certificate = (
+        x509.CertificateBuilder(x509.Name(attributes), x509.Name(attributes), key.public_key(), 5)
+        .not_valid_before(NOW - datetime.timedelta(days=1))
+        .not_valid_after(NOW + datetime.timedelta(days=99))
+        .sign(key, hashes.SHA256())
+    )
+    return KeyPair(
+        certificate.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ),
+    )
 
 
 class TestConnections:
@@ -231,6 +271,21 @@ class TestConnections:
         wrong = found.bad("tls")
         assert wrong.summary == "no answer within 0.5 s"
         assert found.one("whoami").summary == "the server does not answer"
+
+    @pytest.mark.parametrize("converse", [silent, hanging_up])
+    def test_plain_http_without_an_answer(
+        self, server: APIServer, look: Look, converse: Callable[[socket.socket], None]
+    ) -> None:
+        with listening(converse) as port:
+            found = look(server, f"--server=http://127.0.0.1:{port}", timeout="500ms")
+        wrong = found.bad("connect")
+        assert "takes connections, but there was no answer to plain http" in wrong.summary
+        assert "write https:// in server" in wrong.next_step
+        assert found.levels["whoami"] is Level.SKIPPED
+
+    def test_plain_http_to_a_port_with_tls(self, server: APIServer, look: Look) -> None:
+        found = look(server, f"--server=http://127.0.0.1:{server.url.rpartition(':')[2]}")
+        assert "no answer to plain http" in found.bad("connect").summary
 
     def test_a_server_that_hangs_up(self, server: APIServer, look: Look) -> None:
         with listening(hanging_up) as port:
@@ -371,7 +426,8 @@ class TestProxies:
 
     def test_one_that_wants_to_know_who_asks(self) -> None:
         route = route_to(ClientConfig(server="https://h", proxy_url="http://p"), {})
-        assert "a name and a password" in proxy_finding(route, "407 Proxy Authentication Required").next_step
+        refusal = Failure(PROXY, "407 Proxy Authentication Required", "")
+        assert "a name and a password" in proxy_finding(route, refusal).next_step
 
     def test_one_of_the_environment_that_refuses(
         self, server: APIServer, look: Look, monkeypatch: pytest.MonkeyPatch
@@ -389,7 +445,28 @@ class TestProxies:
     def test_one_that_says_nothing(self, server: APIServer, look: Look, kind: str) -> None:
         with listening(silent) as port:
             found = look(server, proxy_url=f"{kind}://127.0.0.1:{port}", timeout="500ms")
-        assert found.bad("tls").summary == "no answer within 0.5 s"
+        assert found.bad("proxy").summary.endswith("does not let us through: no answer within 0.5 s")
+        assert found.one("tls").summary == "the proxy does not let us through"
+
+    @pytest.mark.parametrize("kind", ["http", "socks5"])
+    def test_one_that_makes_no_sense(self, server: APIServer, look: Look, kind: str) -> None:
+        with listening(lambda connection: connection.sendall(b"SSH-2.0-OpenSSH\r\n")) as port:
+            found = look(server, proxy_url=f"{kind}://127.0.0.1:{port}")
+        assert "does not let us through" in found.bad("proxy").summary
+
+    def test_one_with_tls_that_is_not_believed(self, server: APIServer, look: Look) -> None:
+        with Proxy("https", Authority("another CA").server("127.0.0.1")) as proxy:
+            found = look(server, proxy_url=proxy.url)
+        assert "signed by an unknown authority" in found.bad("proxy").summary
+        assert found.levels["tls"] is found.levels["server-cert"] is Level.SKIPPED
+
+    def test_one_with_tls_that_hangs_up_behind_its_word(self, server: APIServer, look: Look) -> None:
+        """Its TLS and its certificate are not the server's."""
+        with listening(hanging_up) as nowhere, Proxy("https", server.authority.server("127.0.0.1")) as proxy:
+            found = look(server, f"--server=https://127.0.0.1:{nowhere}", proxy_url=proxy.url)
+        found.bad("tls")
+        assert found.levels["server-cert"] is Level.SKIPPED
+        assert found.one("tls").facts["version"] is None
 
     def test_one_whose_name_leads_nowhere(self, server: APIServer, look: Look) -> None:
         assert "proxy-url or HTTPS_PROXY" in look(server, proxy_url="http://no..name:1").bad("dns").next_step

@@ -448,6 +448,15 @@ def test_a_key_where_its_path_belongs_is_not_shown() -> None:
         assert "s3ntinel" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "token", ["eyJhbGciOiJub25lIn0.eyJzdWIiOiJzM250aW5lbCJ9.s3ntinel", "sha256~s3ntinel", "s3ntinel" * 5]
+)
+def test_a_token_where_its_path_belongs_is_not_shown(token: str) -> None:
+    with pytest.raises(KubeConfigError, match="not shown: it looks like a token") as caught:
+        kubeauth.load_config(document(user={"tokenFile": token}))
+    assert "s3ntinel" not in str(caught.value)
+
+
 def test_a_server_that_cannot_work_names_its_field() -> None:
     with pytest.raises(KubeConfigError, match="invalid server: its scheme must be https or http") as caught:
         kubeauth.load_config(document({"server": "ftp://user:s3ntinel@h"}))
