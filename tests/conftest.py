@@ -76,7 +76,7 @@ def nobody() -> int:
 
 @pytest.fixture(params=[*FACES, *DIRECT], ids=str)
 def face(request: pytest.FixtureRequest) -> Face:
-    """Each library in each colour: a test that takes this one runs six times."""
+    """Each library in each colour, and DirectTransport below: a test that takes this one runs nine times."""
     found: Face = request.param
     return found
 

@@ -624,6 +624,46 @@ class TestEventLoops:
             assert len(server.talks) == 1
 
 
+@pytest.mark.load
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=lambda library: library.__name__)
+def test_closing_under_load_harms_nobody_else(library: Any, authority: Authority) -> None:
+    """Sixteen threads in the middle of everything, and another client whose descriptors come next."""
+    face = Face(library, "sync", True)
+    with no_residue(), RawServer(always(OK), pair=authority.server("127.0.0.1")) as server:
+        with client(face, server, trusting(authority)) as other:
+            for number in range(100):
+                with client(face, server, trusting(authority)) as it:
+                    wrong: list[BaseException] = []
+                    threads = [
+                        threading.Thread(target=until_it_is_closed, args=(it, library, wrong))
+                        for _ in range(16)
+                    ]
+                    for thread in threads:
+                        thread.start()
+                    for _ in range(number % 10):
+                        assert other.get("/").content == b"ok"
+                    it.close()
+                    for _ in range(3):
+                        assert other.get("/").content == b"ok"
+                    for thread in threads:
+                        thread.join(20)
+                        assert not thread.is_alive()
+                    assert wrong == []
+
+
+def until_it_is_closed(driver: Driver, library: Any, wrong: list[BaseException]) -> None:
+    try:
+        while True:
+            assert driver.get("/").content == b"ok"
+    except library.TransportError:
+        pass
+    except RuntimeError as error:
+        if "client has been closed" not in str(error):
+            wrong.append(error)
+    except BaseException as error:
+        wrong.append(error)
+
+
 class Renegotiating(socket.socket):
     """TLS in the middle of something: it must write before it can read, or read before it can write."""
 
