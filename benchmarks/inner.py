@@ -107,7 +107,8 @@ class BareAiohttp:
 
 
 def plain(library: Any, client: Any, config: ClientConfig, transport: Any = None) -> Any:
-    limits = library.Limits(max_connections=None, max_keepalive_connections=100)
+    # As kubeauth has them: httpx looks at each idle connection for each request, so their number matters.
+    limits = library.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=90.0)
     below = {"verify": kubeauth.ssl_context(config), "limits": limits}
     if transport is not None:
         below = {"transport": transport}
