@@ -76,6 +76,9 @@ TEXTS = {
 }
 
 
+PACKAGE = Path(kubeauth.__file__).parent
+
+
 def everything_seen(error: BaseException) -> str:
     """What a debugger, a crash reporter or a nosy logger would get from an error."""
     seen: list[str] = []
@@ -93,7 +96,8 @@ def locals_of(trace: TracebackType | None) -> list[str]:
     """The locals of our own frames: what the caller holds is the caller's."""
     found: list[str] = []
     while trace is not None:
-        if "/kubeauth/" in trace.tb_frame.f_code.co_filename:
+        # Not by "/kubeauth/" in it: that is what the directory of a clone is called as well.
+        if Path(trace.tb_frame.f_code.co_filename).is_relative_to(PACKAGE):
             found += [f"{name}={value!r}" for name, value in trace.tb_frame.f_locals.items()]
         trace = trace.tb_next
     return found
