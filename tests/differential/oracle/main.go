@@ -30,10 +30,15 @@ func main() {
 	flag.StringVar(&overrides.Context.Namespace, "namespace", "", "")
 	proxyFor := flag.String("proxy-for", "", "print only the proxy that Go takes for this URL")
 	readYAML := flag.Bool("yaml", false, "read a JSON list of base64 YAML documents, print each as JSON")
+	matchImages := flag.Bool("images", false, "read patterns, images and names, print what the kubelet makes of them")
 	flag.Parse()
 
 	if *readYAML {
 		emit(convert(os.Stdin))
+		return
+	}
+	if *matchImages {
+		emit(images(os.Stdin))
 		return
 	}
 	if *proxyFor != "" {
