@@ -1,0 +1,380 @@
+"""Connections that take too long, or are too many, on real TLS: nobody keeps the webhook from answering others."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from kubeauth.gmsa._connections import Limits
+from kubeauth.gmsa._pair import ServedPair
+from kubeauth.gmsa._serve import GRACE, listening, serve
+from kubeauth.testing import Authority
+
+FEW = 5
+# Far more than fits in the buffers on the way.
+LARGE = 64 * 2**20
+
+
+# With limits that a test can wait for. Who is to be answered may be late on a busy machine, and tries again.
+HASTY = Limits(most=FEW, head_seconds=0.5, read_seconds=0.5, last_seconds=0.2)
+# Who ends nothing by itself, so that only too many count.
+PATIENT = Limits(most=FEW, head_seconds=1000.0, read_seconds=1000.0)
+
+
+async def pieces() -> AsyncIterator[bytes]:
+    for _ in range(LARGE // 2**16):
+        yield b"x" * 2**16
+
+
+async def large(_request: Request) -> Response:
+    return StreamingResponse(pieces())
+
+
+async def slow(_request: Request) -> Response:
+    await ASKED.wait()
+    return Response(status_code=204)
+
+
+ASKED = anyio.Event()
+APPLICATION = Starlette(
+    routes=[Route("/health", Response(status_code=204)), Route("/large", large), Route("/slow", slow)]
+)
+
+
+class Server:
+    """One that runs, and who talks to it."""
+
+    def __init__(self, port: int, trust: ssl.SSLContext) -> None:
+        self.url = f"https://127.0.0.1:{port}"
+        self.trust = trust
+        self.ended = anyio.Event()
+        self._port = port
+
+    async def raw(self) -> socket.socket:
+        """Somebody who is there, and says nothing yet."""
+        return await to_thread.run_sync(
+            lambda: socket.create_connection(("127.0.0.1", self._port), timeout=50)
+        )
+
+    async def connected(self) -> ssl.SSLSocket:
+        """The same, after shaking hands."""
+        raw = await self.raw()
+        return await to_thread.run_sync(lambda: self.trust.wrap_socket(raw, server_hostname="127.0.0.1"))
+
+    async def is_answered(self) -> bool:
+        """Somebody who asks at once: on a busy machine that may be too late for the hasty, and they try again."""
+        for _ in range(100):
+            async with httpx.AsyncClient(verify=self.trust, timeout=50) as client:
+                with suppress(httpx.TransportError):
+                    return (await client.get(f"{self.url}/health")).status_code == 204
+        return False
+
+
+def serving(
+    tmp_path: Path,
+    authority: Authority,
+    work: Callable[[Server], Awaitable[Any]],
+    limits: Limits = HASTY,
+) -> Any:
+    """What comes of talking to a server."""
+    files = tmp_path / "tls.crt", tmp_path / "tls.key"
+    authority.server("127.0.0.1").write(*files)
+    trust = ssl.create_default_context(cadata=authority.pem.decode())
+
+    async def main() -> Any:
+        with listening(0, "127.0.0.1") as listener:
+            port = listener.getsockname()[1]
+            async with anyio.create_task_group() as tasks:
+                server = Server(port, trust)
+
+                async def run() -> None:
+                    await serve(APPLICATION, ServedPair(*files), listener, limits=limits)
+                    server.ended.set()
+
+                tasks.start_soon(run)
+                found = await work(server)
+                tasks.cancel_scope.cancel()
+            return found
+
+    return anyio.run(main)
+
+
+def rest_of(connection: socket.socket) -> bytes:
+    """What arrives until the other side hangs up, whichever way."""
+    found = b""
+    try:
+        while chunk := connection.recv(2**16):
+            found += chunk
+    except (ConnectionError, ssl.SSLError):
+        pass
+    return found
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"G",
+        b"GET /health HTTP/1.1\r\nHost: a\r\nX-Slow: ",
+        # After an answer, too: of the next head only the beginning.
+        b"GET /health HTTP/1.1\r\nHost: a\r\n\r\nGET /health HTTP/1.1\r\n",
+        # A body that nobody wants, and that does not end.
+        b"POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nx",
+    ],
+    ids=["nothing", "a letter", "half a head", "half a second head", "half a body"],
+)
+def test_who_does_not_say_enough_is_hung_up_on_b19(tmp_path: Path, authority: Authority, said: bytes) -> None:
+    answers = said.count(b"\r\n\r\n")
+
+    async def work(server: Server) -> int:
+        for _ in range(20):
+            with await server.connected() as slow:
+
+                def talk(slow: ssl.SSLSocket = slow) -> bytes:
+                    with suppress(OSError):  # it may have been too late
+                        slow.sendall(said)
+                    return rest_of(slow)
+
+                found = await to_thread.run_sync(talk)
+            if found.count(b"HTTP/1.1 ") == answers:
+                break
+        assert await server.is_answered()
+        return found.count(b"HTTP/1.1 ")
+
+    assert serving(tmp_path, authority, work) == answers
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"], ids=["nothing", "a part", "http"]
+)
+def test_who_does_not_shake_hands_is_hung_up_on_b19(
+    tmp_path: Path, authority: Authority, said: bytes
+) -> None:
+    async def work(server: Server) -> None:
+        with await server.raw() as slow:
+
+            def talk() -> None:
+                slow.sendall(said)
+                rest_of(slow)  # until it is over
+
+            await to_thread.run_sync(talk)
+        assert await server.is_answered()
+
+    serving(tmp_path, authority, work)
+
+
+def test_an_unread_body_that_came_whole_leaves_the_connection_as_it_is_b19(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """It is idle again, and nobody hangs up on who is idle."""
+    limits = Limits(head_seconds=2.0)
+
+    async def work(server: Server) -> int:
+        async with httpx.AsyncClient(verify=server.trust, timeout=50) as client:
+            assert (await client.post(f"{server.url}/nowhere", content=b"x" * 500_000)).status_code == 404
+            (connection,) = client._transport._pool.connections  # type: ignore[attr-defined]
+            await anyio.sleep(1.5 * limits.head_seconds)
+            assert (await client.get(f"{server.url}/health")).status_code == 204
+            assert client._transport._pool.connections == [connection]  # type: ignore[attr-defined]
+            return 1
+
+    assert serving(tmp_path, authority, work, limits)
+
+
+def test_what_comes_right_behind_the_handshake_is_answered(tmp_path: Path, authority: Authority) -> None:
+    """In the same packet, as whoever speaks TLS 1.3 may send it; and who hangs up then is no error."""
+
+    async def work(server: Server) -> int:
+        answered = 0
+        for number in range(30):
+            with await server.raw() as raw:
+
+                def talk(raw: socket.socket = raw, hangs_up: bool = number % 3 == 0) -> bytes:
+                    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+                    client = server.trust.wrap_bio(there, back, server_hostname="127.0.0.1")
+                    while True:
+                        try:
+                            client.do_handshake()
+                            break
+                        except ssl.SSLWantReadError:
+                            raw.sendall(back.read())
+                            there.write(raw.recv(2**16))
+                    client.write(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+                    raw.sendall(back.read())
+                    return b"" if hangs_up else raw.recv(2**16)
+
+                answered += bool(await to_thread.run_sync(talk))
+        return answered
+
+    assert serving(tmp_path, authority, work, PATIENT) == 20
+
+
+def test_who_says_it_slowly_and_in_time_is_answered_b19(tmp_path: Path, authority: Authority) -> None:
+    async def work(server: Server) -> bytes:
+        with await server.connected() as slow:
+            for part in (b"GET /health HT", b"TP/1.1\r\nHost: a\r\n", b"Connection: close\r\n\r\n"):
+                await to_thread.run_sync(slow.sendall, part)
+                await anyio.sleep(0.05)
+            return await to_thread.run_sync(rest_of, slow)
+
+    assert b"204 No Content" in serving(tmp_path, authority, work, PATIENT)
+
+
+def test_who_does_not_read_is_hung_up_on_b19(tmp_path: Path, authority: Authority) -> None:
+    async def work(server: Server) -> int:
+        with await server.connected() as lazy:
+
+            def ask() -> None:
+                lazy.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+
+            await to_thread.run_sync(ask)
+            await anyio.sleep(5 * HASTY.read_seconds)
+            assert await server.is_answered()
+            return len(await to_thread.run_sync(rest_of, lazy))
+
+    assert 0 < serving(tmp_path, authority, work) < LARGE
+
+
+def test_who_reads_gets_all_of_it(tmp_path: Path, authority: Authority) -> None:
+    async def work(server: Server) -> int:
+        async with httpx.AsyncClient(verify=server.trust, timeout=50) as client:
+            return len((await client.get(f"{server.url}/large")).content)
+
+    assert serving(tmp_path, authority, work, PATIENT) == LARGE
+
+
+def is_over(connection: socket.socket) -> bool:
+    connection.settimeout(0.3)
+    try:
+        return connection.recv(1) == b""
+    except TimeoutError:
+        return False
+    except (ConnectionError, ssl.SSLError):
+        return True
+
+
+@pytest.mark.parametrize("kind", ["raw", "silent", "used"])
+def test_who_has_been_idle_for_the_longest_makes_room_b19(
+    tmp_path: Path, authority: Authority, kind: str
+) -> None:
+    """Whether it has not shaken hands, has not asked, or was answered once."""
+
+    async def idle(server: Server) -> socket.socket:
+        if kind == "raw":
+            return await server.raw()
+        connection = await server.connected()
+        if kind == "used":
+            await to_thread.run_sync(connection.sendall, b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert b"204" in await to_thread.run_sync(connection.recv, 2**16)
+        return connection
+
+    async def work(server: Server) -> list[bool]:
+        many = [await idle(server) for _ in range(FEW)]
+        for _ in range(3):  # each of whom needs a connection
+            assert await server.is_answered()
+        try:
+            return [await to_thread.run_sync(is_over, each) for each in many]
+        finally:
+            for each in many:
+                each.close()
+
+    gone = serving(tmp_path, authority, work, PATIENT)
+    # Those that came first went first, and no more than had to.
+    assert gone == sorted(gone, reverse=True)
+    assert 1 <= sum(gone) <= 3
+
+
+def test_if_all_are_being_answered_nobody_new_is_let_in_b19(tmp_path: Path, authority: Authority) -> None:
+    async def work(server: Server) -> bytes:
+        busy = [await server.connected() for _ in range(FEW)]
+        try:
+            for each in busy:
+                await to_thread.run_sync(each.sendall, b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+            while ASKED.statistics().tasks_waiting < FEW:  # noqa: ASYNC110 -- there is no event for that
+                await anyio.sleep(0.01)
+            with await server.raw() as late:
+                refused = await to_thread.run_sync(rest_of, late)
+            ASKED.set()
+            for each in busy:
+                assert b"204" in await to_thread.run_sync(each.recv, 2**16)
+        finally:
+            for each in busy:
+                each.close()
+        return refused
+
+    global ASKED
+    ASKED = anyio.Event()
+    assert serving(tmp_path, authority, work, PATIENT) == b""
+
+
+def test_many_who_say_nothing_are_never_more_than_there_may_be_b19(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """Before they have shaken hands, too: each would cost a quarter of a megabyte."""
+
+    async def work(server: Server) -> int:
+        many = [await server.raw() for _ in range(20 * FEW)]
+        assert await server.is_answered()
+        try:
+            return sum([not await to_thread.run_sync(is_over, each) for each in many[-2 * FEW :]])
+        finally:
+            for each in many:
+                each.close()
+
+    assert serving(tmp_path, authority, work, PATIENT) <= FEW
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /health HTTP/1.1\r\n"]
+)
+def test_the_end_does_not_wait_for_who_does_not_hang_up_b80(
+    tmp_path: Path, authority: Authority, caplog: pytest.LogCaptureFixture, said: bytes
+) -> None:
+    """A peer that was told that it is over, and keeps its end of the connection open."""
+    caplog.set_level(logging.INFO)
+
+    async def work(server: Server) -> None:
+        held = await server.connected()
+        await to_thread.run_sync(held.sendall, said)
+        assert await server.is_answered()
+        signal.raise_signal(signal.SIGTERM)
+        await server.ended.wait()
+        held.close()
+
+    serving(tmp_path, authority, work, Limits(head_seconds=1000.0, last_seconds=0.2))
+    assert "has answered everybody, and ends" in caplog.text
+    assert "Cancel" not in caplog.text
+
+
+def test_an_upgrade_is_no_reason_to_install_anything(
+    tmp_path: Path, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(server: Server) -> int:
+        headers = {"connection": "upgrade", "upgrade": "websocket"}
+        async with httpx.AsyncClient(verify=server.trust, timeout=50) as client:
+            return (await client.get(f"{server.url}/health", headers=headers)).status_code
+
+    assert serving(tmp_path, authority, work, PATIENT) == 204
+    assert "pip install" not in caplog.text
+
+
+def test_limits_by_default() -> None:
+    limits = Limits()
+    # Kubernetes gives a pod 30 seconds, of which preStop takes 5.
+    assert GRACE + limits.last_seconds + 5 < 30
+    assert (limits.most, limits.head_seconds, limits.read_seconds) == (300, 5.0, 10.0)
