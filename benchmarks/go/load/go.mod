@@ -1,0 +1,3 @@
+module kubeauth.invalid/benchmarks/load
+
+go 1.26.0
