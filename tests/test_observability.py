@@ -50,6 +50,8 @@ def exposed() -> dict[str, dict[str, set[str]]]:
     counts.plugin_ran(status="plugin_execution_error", code=255, seconds=0.2)
     counts.installed(source, certificate_ends=0.0, token_ends=0.0)
     counts.certificate_replaced(age=1, lifetime=1)
+    counts.config_loaded(hash="sha256:00", providers=["ecr"])
+    counts.provider_ran(provider="ecr", seconds=0.2, failed=True)
     registry = CollectorRegistry()
     registry.register(Collector(counts))
     found: dict[str, dict[str, set[str]]] = {}
@@ -144,7 +146,7 @@ def test_the_test_would_notice(expression: str, expected: str) -> None:
 def test_every_metric_is_on_the_dashboard() -> None:
     shown = {name for _, target in TARGETS for name, _ in metrics_in(target["expr"])}
     families = {re.sub("_(bucket|sum|count)$", "", name) for name in EXPOSED}
-    assert len(families) == 8
+    assert len(families) == 11
     assert families - {re.sub("_(bucket|sum|count)$", "", name) for name in shown} == set()
 
 
@@ -216,7 +218,14 @@ def test_the_dashboard_can_be_imported_anywhere() -> None:
 
 def test_the_dashboard_has_its_rows() -> None:
     rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
-    assert rows == ["Overview", "Plugin runs", "Credentials lifetime", "Renewals", "401"]
+    assert rows == [
+        "Overview",
+        "Plugin runs",
+        "Credentials lifetime",
+        "Renewals",
+        "401",
+        "Image credential providers",
+    ]
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])

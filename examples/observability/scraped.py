@@ -4,8 +4,8 @@
 
 Starts a local API server, and makes requests to it with a token and a certificate that live for four seconds.
 Now and then the plugin that issues them fails, the server refuses what is still good, a program is missing or
-not allowed. Metrics are at http://127.0.0.1:9541/metrics, where prometheus.yml looks for them.
-Ctrl-C ends it.
+not allowed. An image credential provider has passwords that are good for a second, and fails when the plugin
+does. Metrics are at http://127.0.0.1:9541/metrics, where prometheus.yml looks for them. Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from __future__ import annotations
 import argparse
 import datetime
 import itertools
+import json
 import secrets
 import tempfile
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import prometheus_client
 
 import kubeauth
-from kubeauth.testing import APIServer, PluginScript, Received
+from kubeauth.registry import CredentialProviders
+from kubeauth.testing import APIServer, PluginScript, ProviderScript, Received
 
 LIFETIME = 4
 
@@ -65,6 +68,26 @@ class Cluster:
         return "robot" if self.seen != self.refused or self.seen is None else None
 
 
+class Registry:
+    """A container registry that nobody talks to, and the provider that has passwords for it."""
+
+    HOST = "registry.example.com"
+
+    def __init__(self, directory: str) -> None:
+        self.provider = ProviderScript(directory)
+        config = Path(directory, "providers.json")
+        config.write_text(json.dumps(ProviderScript.config(self.provider.entry([self.HOST]))))
+        self.providers = CredentialProviders(config, directory)
+
+    def issue(self) -> None:
+        """From now on the provider gives a new password."""
+        self.provider.answer({self.HOST: ("robot", secrets.token_urlsafe())}, cache_duration="1s")
+
+    def fail(self) -> None:
+        """From now on the provider fails."""
+        self.provider.answer(exit_code=1, stderr="the issuer is not there\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--port", type=int, default=9541, help="of the metrics, on 127.0.0.1")
@@ -79,11 +102,12 @@ def main() -> None:
         parser.error(f"--port {options.port}: {error}")
     print(f"Metrics at http://127.0.0.1:{shown.server_port}/metrics", flush=True)
     with tempfile.TemporaryDirectory() as directory:
-        cluster = Cluster(directory)
+        cluster, registry = Cluster(directory), Registry(directory)
         # Ctrl-C is how it is meant to end.
-        with suppress(KeyboardInterrupt), cluster.server:
-            have_a_bad_day(cluster, time.monotonic() + options.seconds)
+        with suppress(KeyboardInterrupt), cluster.server, registry.providers:
+            have_a_bad_day(cluster, registry, time.monotonic() + options.seconds)
         print(f"Runs of the plugin: {len(cluster.plugin.runs)}", flush=True)
+        print(f"Runs of the provider: {len(registry.provider.runs)}", flush=True)
     with suppress(KeyboardInterrupt):
         time.sleep(options.linger)
     shown.shutdown()
@@ -91,9 +115,10 @@ def main() -> None:
     thread.join()
 
 
-def have_a_bad_day(cluster: Cluster, ends_at: float) -> None:
+def have_a_bad_day(cluster: Cluster, registry: Registry, ends_at: float) -> None:
     """Some ten requests a second, and everything that can go wrong in ten seconds."""
     cluster.issue()
+    registry.issue()
     with (
         cluster.client() as client,
         cluster.client(command="kubeauth-no-such-plugin") as missing,
@@ -106,10 +131,14 @@ def have_a_bad_day(cluster: Cluster, ends_at: float) -> None:
                 ask(denied)
             if number == 40:
                 cluster.refuse()
+            if number % 5 == 0:
+                registry.providers.lookup(f"{registry.HOST}/app")
             if number < 50:
                 cluster.issue()
+                registry.issue()
             else:
                 cluster.fail()
+                registry.fail()
             cluster.server.requests.clear()
             if time.monotonic() >= ends_at:
                 time.sleep(1.0)  # a run in the background comes to its end

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e import tools
+from tests.ports import free_port
 from tests.test_observability import ALERTS, EXPOSED, FOLDER, GROUPS, TARGETS
 
 PATIENCE = 90.0
@@ -42,12 +42,6 @@ def test_promtool_is_content(arguments: list[str]) -> None:
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "SUCCESS" in ran.stdout
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 @contextmanager
@@ -176,6 +170,7 @@ def test_prometheus_sees_what_the_process_counted_and_raises_its_alerts(tmp_path
         assert process.stdout is not None
         assert process.stdout.readline() == f"Metrics at {own}\n"
         runs = int(process.stdout.readline().removeprefix("Runs of the plugin: "))
+        provider_runs = int(process.stdout.readline().removeprefix("Runs of the provider: "))
 
         # It makes no requests any more: from now on the numbers stay as they are.
         truth = counted(httpx.get(own, trust_env=False).text)
@@ -190,6 +185,8 @@ def test_prometheus_sees_what_the_process_counted_and_raises_its_alerts(tmp_path
 
         calls = "rest_client_exec_plugin_call_total"
         assert total(truth, calls) - total(truth, calls, call_status="plugin_not_found_error") == runs
+        assert total(truth, "kubelet_credential_provider_plugin_duration_count") == provider_runs
+        assert 0 < total(truth, "kubelet_credential_provider_plugin_errors_total") < provider_runs
         failed = total(truth, calls) - total(truth, calls, call_status="no_error")
         assert total(truth, calls, code="255") > 0
         rotation = "kubeauth_certificate_rotation_lifetime_ratio"
@@ -255,5 +252,5 @@ def alerts_are_raised(it: Prometheus, instance: str) -> None:
 
 
 def every_panel_shows_something(it: Prometheus) -> None:
-    empty = [(title, target["expr"]) for title, target in TARGETS if not it.query(filled_in(target["expr"]))]
-    assert empty == []
+    exprs = [(title, target["expr"]) for title, target in TARGETS]
+    assert [(title, expr) for title, expr in exprs if not it.query(filled_in(expr))] == []

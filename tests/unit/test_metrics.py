@@ -23,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kubeauth import metrics
 from kubeauth._exec._observer import Observer
 from kubeauth.metrics import COUNTS, Collector, Counts, register
+from kubeauth.registry._observer import ProviderObserver
 
 NOW = 1_800_000_000.0
 CERTIFICATE_TTL = "rest_client_exec_plugin_ttl_seconds"
@@ -33,6 +34,9 @@ RUN = "kubeauth_plugin_run_seconds"
 CALLS = "rest_client_exec_plugin_call_total"
 POLICY = "rest_client_exec_plugin_policy_call_total"
 RENEWALS = "kubeauth_renewals_total"
+PROVIDER_RUN = "kubelet_credential_provider_plugin_duration"
+PROVIDER_ERRORS = "kubelet_credential_provider_plugin_errors_total"
+PROVIDER_CONFIG = "kubelet_credential_provider_config_info"
 
 
 class Source:
@@ -284,6 +288,41 @@ def everything(counts: Counts, source: object) -> None:
     counts.renewed(reason="first", succeeded=True)
     counts.installed(source, certificate_ends=NOW + 60, token_ends=NOW + 60)
     counts.certificate_replaced(age=10, lifetime=100)
+    counts.config_loaded(hash="sha256:00", providers=["ecr"])
+    counts.provider_ran(provider="ecr", seconds=0.2, failed=True)
+
+
+def test_providers_are_counted_under_the_names_of_the_kubelet(counts: Counts) -> None:
+    """6.1-6.3."""
+    families = scrape(counts)
+    assert [families[name].samples for name in (PROVIDER_CONFIG, PROVIDER_RUN)] == [[], []]
+    counts.config_loaded(hash="sha256:01", providers=["ecr", "acr"])
+    counts.config_loaded(hash="sha256:02", providers=["ecr"])
+    counts.provider_ran(provider="ecr", seconds=0.2, failed=False)
+    counts.provider_ran(provider="ecr", seconds=20, failed=True)
+    families = scrape(counts)
+    # Only the last configuration; a provider is there before it fails.
+    assert [(s.labels, s.value) for s in families[PROVIDER_CONFIG].samples] == [({"hash": "sha256:02"}, 1)]
+    errors = families[PROVIDER_ERRORS.removesuffix("_total")].samples
+    assert {s.labels["plugin_name"]: s.value for s in errors} == {"ecr": 1, "acr": 0}
+    ran = families[PROVIDER_RUN].samples
+    assert {s.labels["plugin_name"] for s in ran} == {"ecr"}
+    found = {s.labels["le"]: s.value for s in ran if s.name.endswith("_bucket")}
+    assert list(found) == [
+        "0.005",
+        "0.01",
+        "0.025",
+        "0.05",
+        "0.1",
+        "0.25",
+        "0.5",
+        "1.0",
+        "2.5",
+        "5.0",
+        "10.0",
+        "+Inf",
+    ]
+    assert (found["0.1"], found["0.25"], found["10.0"], found["+Inf"]) == (0, 1, 1, 2)
 
 
 def test_the_text_has_the_exact_names_and_no_others(counts: Counts) -> None:
@@ -296,12 +335,16 @@ def test_the_text_has_the_exact_names_and_no_others(counts: Counts) -> None:
     assert kinds == {
         CERTIFICATE_TTL: "gauge", TOKEN_TTL: "gauge", AGE: "histogram", RATIO: "histogram", RUN: "histogram",
         CALLS: "counter", POLICY: "counter", RENEWALS: "counter",
+        PROVIDER_RUN: "histogram", PROVIDER_ERRORS: "counter", PROVIDER_CONFIG: "gauge",
     }  # fmt: skip
     helped = {line.split()[2] for line in lines if line.startswith("# HELP ") and len(line.split()) > 8}
     assert helped == set(kinds)
     names = {line.partition(" ")[0].partition("{")[0] for line in lines if not line.startswith("#")}
-    histograms = {f"{name}_{part}" for name in (AGE, RATIO, RUN) for part in ("bucket", "sum", "count")}
-    assert names == {CERTIFICATE_TTL, TOKEN_TTL, CALLS, POLICY, RENEWALS} | histograms
+    histograms = {
+        f"{name}_{part}" for name in (AGE, RATIO, RUN, PROVIDER_RUN) for part in ("bucket", "sum", "count")
+    }
+    plain = {CERTIFICATE_TTL, TOKEN_TTL, CALLS, POLICY, RENEWALS, PROVIDER_ERRORS, PROVIDER_CONFIG}
+    assert names == plain | histograms
 
 
 def test_open_metrics_can_be_had_as_well(counts: Counts) -> None:
@@ -312,13 +355,16 @@ def test_open_metrics_can_be_had_as_well(counts: Counts) -> None:
     # prometheus_client left these two without types.
     render: Callable[[CollectorRegistry], bytes] = generate_openmetrics
     parse: Callable[[str], Iterable[Metric]] = parse_openmetrics
-    assert len([family.name for family in parse(render(registry).decode())]) == 8
+    assert len([family.name for family in parse(render(registry).decode())]) == 11
 
 
 def test_an_observer_is_what_the_core_calls() -> None:
     observer: Observer = Counts()
     for name in (name for name in vars(Observer) if not name.startswith("_")):
         assert callable(getattr(observer, name))
+    provider_observer: ProviderObserver = Counts()
+    for name in (name for name in vars(ProviderObserver) if not name.startswith("_")):
+        assert callable(getattr(provider_observer, name))
 
 
 def test_it_describes_all_that_it_collects(counts: Counts) -> None:
