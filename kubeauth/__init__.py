@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kubeauth import adapters as adapters
+    from kubeauth import discovery as discovery
     from kubeauth import errors as errors
+    from kubeauth import fleet as fleet
+    from kubeauth import gmsa as gmsa
     from kubeauth import httpx2 as httpx2
     from kubeauth import inner as inner
     from kubeauth import metrics as metrics
     from kubeauth import plugin as plugin
+    from kubeauth import registry as registry
     from kubeauth import testing as testing
     from kubeauth._client import AsyncClient as AsyncClient
     from kubeauth._client import Client as Client
@@ -57,12 +61,16 @@ __all__ = [
     "Status",
     "__version__",
     "adapters",
+    "discovery",
     "errors",
+    "fleet",
+    "gmsa",
     "in_cluster_config",
     "inner",
     "load_config",
     "metrics",
     "plugin",
+    "registry",
     "ssl_context",
 ]
 
@@ -86,7 +94,19 @@ _HOME_OF = {
     "ssl_context": "kubeauth._transport._tls",
 }
 # httpx2 is not in __all__: it needs a package that may not be there. testing is not for programs.
-_MODULES = ("adapters", "errors", "httpx2", "inner", "metrics", "plugin", "testing")
+_MODULES = (
+    "adapters",
+    "discovery",
+    "errors",
+    "fleet",
+    "gmsa",
+    "httpx2",
+    "inner",
+    "metrics",
+    "plugin",
+    "registry",
+    "testing",
+)
 
 
 def __getattr__(name: str) -> object:

@@ -30,10 +30,14 @@ class Secret(Generic[T]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
+        mine, theirs = self.__value, other.reveal()
+        if type(mine) is not type(theirs):
+            return False
+        if not mine or not theirs:
+            return not mine and not theirs  # whether it is empty is no secret
         from hmac import compare_digest  # with it comes OpenSSL, and most programs compare none
 
-        mine, theirs = _as_bytes(self.__value), _as_bytes(other.reveal())
-        return type(self.__value) is type(other.reveal()) and compare_digest(mine, theirs)
+        return compare_digest(_as_bytes(mine), _as_bytes(theirs))
 
     def __hash__(self) -> int:
         return hash((Secret, self.__value))

@@ -20,10 +20,14 @@
     │   ├── ServerCertificateError .verify_code
     │   └── ClientCertificateError
     ├── RegistryError
-    │   ├── ProviderError         .provider
-    │   └── ChallengeError
+    │   ├── ProviderConfigError   .path .field .problems; a ConfigError as well
+    │   ├── DockerConfigError     .path .field; a ConfigError as well
+    │   ├── ProviderError         .provider .reason .exit_code .stderr_tail
+    │   └── ChallengeError        .realm .status .reason
     ├── DiscoveryError            .reply
-    └── AdmissionError            .uid
+    │   ├── ClusterNotReady       .tries
+    │   └── ClusterNotTrusted     .reason .pins
+    └── AdmissionError            .uid .code
 
 The message is for people, the attributes are for programs. Every error can be pickled, and none
 carries a token, a key, a password or the output of a plugin.
@@ -32,36 +36,18 @@ carries a token, a key, a password or the output of a plugin.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Self
 
+from kubeauth._problem import SHOWN_PROBLEMS, Problem, spelled_out, told
+
 __all__ = [
-    "AdmissionError",
-    "ChallengeError",
-    "ClientCertificateError",
-    "ConfigError",
-    "CredentialError",
-    "DiscoveryError",
-    "InClusterError",
-    "KubeAuthError",
-    "KubeConfigError",
-    "OidcError",
-    "OidcWriteError",
-    "PluginError",
-    "PluginFailed",
-    "PluginNeedsTerminal",
-    "PluginNotAllowed",
-    "PluginNotFound",
-    "PluginNotStarted",
-    "PluginOutputError",
-    "PluginTimeout",
-    "Problem",
-    "ProviderError",
-    "RegistryError",
-    "ServerCertificateError",
-    "TLSError",
-    "TokenFileError",
-]
+    "AdmissionError", "ChallengeError", "ClientCertificateError", "ClusterNotReady",
+    "ClusterNotTrusted", "ConfigError", "CredentialError", "DiscoveryError", "DockerConfigError",
+    "InClusterError", "KubeAuthError", "KubeConfigError", "OidcError", "OidcWriteError", "PluginError",
+    "PluginFailed", "PluginNeedsTerminal", "PluginNotAllowed", "PluginNotFound", "PluginNotStarted",
+    "PluginOutputError", "PluginTimeout", "Problem", "ProviderConfigError", "ProviderError",
+    "RegistryError", "ServerCertificateError", "TLSError", "TokenFileError",
+]  # fmt: skip
 
 
 class KubeAuthError(Exception):
@@ -71,17 +57,11 @@ class KubeAuthError(Exception):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__("\n".join(map(_spelled_out, message.split("\n"))))
+        super().__init__("\n".join(map(spelled_out, message.split("\n"))))
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default would call the class with the message alone, and lose the facts.
         return _rebuilt, (type(self), self.args, self.__dict__)
-
-
-def _spelled_out(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char == "\t" else f"U+{ord(char):04X}" for char in text)
 
 
 def _rebuilt(kind: type[KubeAuthError], args: tuple[object, ...], facts: dict[str, object]) -> KubeAuthError:
@@ -95,48 +75,7 @@ class ConfigError(KubeAuthError):
     """Something the user wrote must be changed; trying again does not help."""
 
 
-_SHOWN_PROBLEMS = 20
-
-
-def _printable(text: str, limit: int = 600) -> str:
-    """A stranger's text for a terminal: no control characters, and not pages of it."""
-    if len(text) > limit:
-        # The reason stands at the end of a sentence.
-        text = f"{text[: limit // 2]}...{text[-limit // 2 :]}"
-    return _spelled_out(text)
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that is wrong with a configuration: what, where, and what to do about it.
-
-    Names and paths in it come from the file: they are cut short and cannot steer a terminal.
-    """
-
-    message: str
-    path: str | None = None
-    """The file it stands in, if it came from a file."""
-    field: str | None = None
-    """Where in the file, as `users["alice"].user.exec.command`."""
-    hint: str = ""
-    """What to do next."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "message", _printable(self.message))
-        object.__setattr__(self, "hint", _printable(self.hint))
-        if self.field:
-            object.__setattr__(self, "field", _printable(self.field))
-
-    @property
-    def place(self) -> str:
-        """File and field, as far as the message does not name them already."""
-        parts = (_printable(part) for part in (self.path, self.field) if part and part not in self.message)
-        return ", ".join(parts)
-
-
-class KubeConfigError(ConfigError):
-    """A kubeconfig (or kuberc) that cannot be used, with everything that is wrong with it."""
-
+class _WithProblems(ConfigError):
     path: str | None
     """The file of the first problem."""
     field: str | None
@@ -160,21 +99,13 @@ class KubeConfigError(ConfigError):
     @classmethod
     def of(cls, problems: Sequence[Problem], *, prefix: str = "") -> Self:
         """One error for all `problems`, in client-go's form: `a` alone, or `[a, b]`."""
-        more = len(problems) - _SHOWN_PROBLEMS
-        problems = problems[:_SHOWN_PROBLEMS]
-        messages = [problem.message for problem in problems]
-        if more > 0:
-            messages.append(f"and {more:,} more")
-        lines = [prefix + (messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]")]
-        for number, problem in enumerate(problems, start=1):
-            mark = "" if len(problems) == 1 else f"{number}. "
-            if problem.place:
-                lines.append(f"  {mark}in {problem.place}")
-                mark = " " * len(mark)
-            if problem.hint:
-                lines.append(f"  {mark}{problem.hint}")
         first = problems[0]
-        return cls("\n".join(lines), path=first.path, field=first.field, problems=problems)
+        shown = tuple(problems[:SHOWN_PROBLEMS])
+        return cls(prefix + told(problems), path=first.path, field=first.field, problems=shown)
+
+
+class KubeConfigError(_WithProblems):
+    """A kubeconfig (or kuberc) that cannot be used, with everything that is wrong with it."""
 
 
 class InClusterError(ConfigError):
@@ -338,19 +269,77 @@ class RegistryError(KubeAuthError):
     """Credentials for a container registry cannot be had."""
 
 
+class DockerConfigError(RegistryError, ConfigError):
+    """A docker config, a pull secret or an entry for a keyring that cannot be used."""
+
+    path: str | None
+    """The file, if it came from one."""
+    field: str | None
+    """Where in it, as `auths["gcr.io"].auth`."""
+
+    def __init__(self, message: str, *, path: str | None = None, field: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+        self.field = field
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        """What is wrong, where, and what to do about it, each on a line of its own."""
+        place = f"in {problem.place}" if problem.place else ""
+        lines = [problem.message, *(f"  {line}" for line in (place, problem.hint) if line)]
+        return cls("\n".join(lines), path=problem.path, field=problem.field)
+
+
+class ProviderConfigError(RegistryError, _WithProblems):
+    """A configuration of image credential providers that cannot be used, with everything wrong with it."""
+
+
 class ProviderError(RegistryError):
-    """An image credential provider failed."""
+    """An image credential provider gave no credentials."""
 
     provider: str
     """Its name in the configuration."""
+    reason: str
+    """`start`: it cannot be started. `exit`, `timeout`: it ran and failed, or took too long. `output`: it
+    printed something that is no usable answer. `token`: it gave back the token of the service account.
+    `service-account`: there is no token for it. `closed`: it was ended by `close`. `internal`: none of these.
+    """
+    exit_code: int | None
+    """If it ran to an end: -1 if a signal ended it."""
+    stderr_tail: str
+    """The last 4 KiB of what it wrote to stderr, if it ran and failed."""
 
-    def __init__(self, message: str, *, provider: str) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str,
+        reason: str = "internal",
+        exit_code: int | None = None,
+        stderr_tail: str = "",
+    ) -> None:
         super().__init__(message)
         self.provider = provider
+        self.reason = reason
+        self.exit_code = exit_code
+        self.stderr_tail = stderr_tail
 
 
 class ChallengeError(RegistryError):
-    """A registry asked for authentication in a way that cannot be answered."""
+    """A registry asked for authentication in a way that cannot be answered, or there is no token for it."""
+
+    realm: str
+    """The token endpoint, as the registry names it; empty if there is none."""
+    status: int | None
+    """What the token endpoint answered, if it did. After 429 and 5xx it is worth trying again later."""
+    reason: str
+    """What is wrong, in short."""
+
+    def __init__(self, message: str, *, realm: str = "", status: int | None = None, reason: str = "") -> None:
+        super().__init__(message)
+        self.realm = realm
+        self.status = status
+        self.reason = reason
 
 
 class DiscoveryError(KubeAuthError):
@@ -364,12 +353,44 @@ class DiscoveryError(KubeAuthError):
         self.reply = reply
 
 
+class ClusterNotReady(DiscoveryError):
+    """A cluster did not answer as it should in the time there was; a later try may find that it does."""
+
+    tries: int
+    """How often it was asked."""
+
+    def __init__(self, message: str, *, reply: int | None = None, tries: int = 0) -> None:
+        super().__init__(message, reply=reply)
+        self.tries = tries
+
+
+class ClusterNotTrusted(DiscoveryError):
+    """What a cluster, or somebody in its place, answered must not be believed. Trying again does not help."""
+
+    reason: str
+    """`signature`: it is not signed with the token. `pin`: no CA of it is pinned. `changed`: it said
+    something else when it was asked again. `document`: what it said makes no sense. `server`: its address
+    cannot be used. `certificate`: its CA cannot be. `redirect`: it led to where nobody should follow.
+    """
+    pins: tuple[str, ...]
+    """The public keys of its CA, if it is about those: compare them with what whoever runs it tells you."""
+
+    def __init__(
+        self, message: str, *, reply: int | None = None, reason: str = "", pins: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message, reply=reply)
+        self.reason = reason
+        self.pins = tuple(pins)
+
+
 class AdmissionError(KubeAuthError):
-    """An admission request cannot be answered."""
+    """A pod cannot be admitted, or an admission request cannot be answered."""
 
     uid: str
     """Of the request."""
+    code: int
+    """The HTTP status that says why, as it stands in the answer to a request."""
 
-    def __init__(self, message: str, *, uid: str = "") -> None:
+    def __init__(self, message: str, *, uid: str = "", code: int = 400) -> None:
         super().__init__(message)
-        self.uid = uid
+        self.uid, self.code = uid, code

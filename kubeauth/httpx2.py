@@ -16,6 +16,7 @@ except ImportError as error:
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
 from kubeauth._credentials._status import Status
+from kubeauth._credentials._staying import Staying
 from kubeauth._transport._client_options import refuse, user_agent
 from kubeauth._transport._given import config_of
 from kubeauth._transport._httpx2 import (
@@ -59,7 +60,7 @@ class AsyncClientOptions(_Options, total=False):
     mounts: Mapping[str, httpx2.AsyncBaseTransport | None] | None
 
 
-class Client(httpx2.Client):
+class Client(Staying, httpx2.Client):
     """An httpx2.Client for a Kubernetes cluster: `Client().get("/api/v1/namespaces")`.
 
     Without a config it loads the one kubectl would use, or that of a `context` by name. Paths are relative
@@ -113,10 +114,10 @@ class Client(httpx2.Client):
         return self._kube.status()
 
 
-class AsyncClient(httpx2.AsyncClient):
+class AsyncClient(Staying, httpx2.AsyncClient):
     """As Client, an httpx2.AsyncClient for asyncio and trio: `await client.get("/api/v1/namespaces")`.
 
-    Belongs to the event loop it is first used in, and does not work in a child after a fork.
+    Belongs to the event loop it is first used in; in a child after a fork, to one of the child's own.
     """
 
     def __init__(

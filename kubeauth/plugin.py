@@ -16,16 +16,15 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, NoReturn, TextIO, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TextIO, TypeAlias
 
 from kubeauth._credentials._credential import Identity, header_problem
 from kubeauth._documents import Json
 from kubeauth._exec._info import KIND, V1, decode_exec_info
+from kubeauth._exec._program import run_program, unless_wrong
 from kubeauth._exec._values import ExecCluster
 from kubeauth._secret import HIDDEN, Secret
 from kubeauth.errors import ClientCertificateError, ConfigError, CredentialError, KubeAuthError
@@ -44,14 +43,12 @@ __all__ = [
 ]
 
 _VARIABLE = "KUBERNETES_EXEC_INFO"
-_TRACEBACK = "KUBEAUTH_PLUGIN_TRACEBACK"
 _NOT_SET = (
     f"{_VARIABLE} env var is unset or empty. This is an exec plugin: kubectl or kubeauth sets that and runs "
     f"it, as the kubeconfig says. To try it by hand, set {_VARIABLE} to "
     f"'{json.dumps({'apiVersion': V1, 'kind': KIND, 'spec': {'interactive': True}})}'"
 )
 
-_T = TypeVar("_T")
 _Text: TypeAlias = str | bytes | Secret[str] | Secret[bytes]
 
 
@@ -81,7 +78,7 @@ class ExecInfo:
                 "ExecCredential does not contain cluster information. "
                 "Set provideClusterInfo: true beside the plugin's command in the kubeconfig."
             )
-        return _unless_wrong(config_for(self.cluster))
+        return unless_wrong(config_for(self.cluster))
 
     def __repr__(self) -> str:
         cluster = HIDDEN if self.cluster else None
@@ -121,14 +118,14 @@ def read_exec_info(environ: Mapping[str, str] | None = None) -> ExecInfo:
     found = _decoded(text) if text else ConfigError(_NOT_SET)
     # From here on nothing may raise from a frame that still holds the text.
     del environ, text
-    return _unless_wrong(found)
+    return unless_wrong(found)
 
 
 def parse_exec_info(text: str) -> ExecInfo:
     """The same from `text`: the JSON of an ExecCredential, v1 or v1beta1."""
     found = _decoded(text)
     del text
-    return _unless_wrong(found)
+    return unless_wrong(found)
 
 
 def print_credential(info: ExecInfo, credential: Credential, *, file: TextIO | None = None) -> None:
@@ -136,7 +133,7 @@ def print_credential(info: ExecInfo, credential: Credential, *, file: TextIO | N
 
     Raises CredentialError or ClientCertificateError, and writes nothing, if a client would refuse it.
     """
-    answer = _unless_wrong(_answer(info, credential))
+    answer = unless_wrong(_answer(info, credential))
     print(answer.reveal(), file=file, flush=True)
 
 
@@ -148,49 +145,7 @@ def run(main: Callable[[ExecInfo], Credential]) -> NoReturn:
     words may hold secrets; KUBEAUTH_PLUGIN_TRACEBACK=1 shows all. What `main`, or a program that it
     starts, prints to stdout goes to stderr.
     """
-    status = 0
-    try:
-        info = read_exec_info()
-        with _stdout_set_aside():
-            credential = main(info)
-        print_credential(info, credential)
-    except KeyboardInterrupt:
-        status = 130
-    except Exception as error:
-        status = 1
-        if os.environ.get(_TRACEBACK):
-            import traceback
-
-            traceback.print_exc()
-        print(f"{os.path.basename(sys.argv[0])}: {_in_a_line(error)}", file=sys.stderr)
-    sys.exit(status)
-
-
-def _in_a_line(error: Exception) -> str:
-    if isinstance(error, KubeAuthError):
-        return " ".join(str(error).split())
-    return f"unexpected {type(error).__name__}. Set {_TRACEBACK}=1 to see where; that may show secrets."
-
-
-@contextmanager
-def _stdout_set_aside() -> Generator[None]:
-    """While this lasts stdout is stderr, also for programs that are started: other text would spoil it."""
-    stdout, saved = sys.stdout, os.dup(1)
-    try:
-        os.dup2(2, 1)
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        stdout.flush()  # what was printed through it, also before, to where it does no harm
-        os.dup2(saved, 1)
-        os.close(saved)
-
-
-def _unless_wrong(found: _T | KubeAuthError) -> _T:
-    if isinstance(found, KubeAuthError):
-        # Without the frames it may have been raised in: they held what it is about.
-        raise found.with_traceback(None)
-    return found
+    run_program(read_exec_info, main, print_credential)
 
 
 def _decoded(text: str) -> ExecInfo | ConfigError:

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,27 +42,29 @@ def temporary_directory_of_ones_own() -> Iterator[None]:
                 os.environ["TMPDIR"] = before[1]
 
 
-def _processes() -> Iterator[tuple[int, str, int]]:
-    """Number, state and parent of every process."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended
-            state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
-            yield int(entry.name), state, int(parent)
+def _state_and_parent(entry: Path) -> tuple[str, int]:
+    """Of a process in /proc; one that is gone is dead."""
+    try:
+        state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return "X", 0
+    return state, int(parent)
 
 
 def children() -> set[int]:
     """The processes that this one has started and not reaped; zombies too."""
-    return {number for number, _, parent in _processes() if parent == os.getpid()}
+    entries = Path("/proc").glob("[0-9]*")
+    return {int(entry.name) for entry in entries if _state_and_parent(entry)[1] == os.getpid()}
 
 
 def is_alive(number: int) -> bool:
     """Whether that process runs. One that has ended and waits for its parent does not."""
-    return any(number == each and state not in "ZX" for each, state, _ in _processes())
+    return _state_and_parent(Path(f"/proc/{number}"))[0] not in "ZX"
 
 
 def wait_until(claim: Callable[[], bool]) -> None:
     """For what another thread does a moment later."""
-    for _ in range(200):
+    for _ in range(1000):  # it mostly comes at once; a machine may be busy
         if claim():
             return
         time.sleep(0.02)
@@ -76,9 +77,8 @@ def no_residue() -> Iterator[None]:
 
     Other threads need a moment to notice that a connection is gone: they get it, and no more than that.
     """
-    _set_aside()
     with temporary_directory_of_ones_own():
-        gc.collect()
+        set_aside()
         before = _left()
         yield
         for _ in range(200):
@@ -87,12 +87,21 @@ def no_residue() -> Iterator[None]:
                 return
             time.sleep(0.05)
             gc.collect()
-        assert after == before
+        named = sorted(thread.name for thread in threading.enumerate())
+        raise AssertionError(f"left behind: {after}, and there was {before}; threads: {named}; {_open()}")
 
 
-@cache
-def _set_aside() -> None:
-    """Whatever is there at first stays: without all the modules, looking for garbage takes no time."""
+def _open() -> list[str]:
+    """What the descriptors are."""
+    links = []
+    for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+        with suppress(OSError):
+            links.append(os.readlink(f"/proc/self/fd/{name}"))
+    return sorted(links)
+
+
+def set_aside() -> None:
+    """What is there now stays: without all the modules, looking for garbage takes no time from here on."""
     gc.collect()
     gc.freeze()
 

@@ -16,8 +16,11 @@ SMALL_FILE_LIMIT = 2**20
 _NO_PATH = "the path has characters that no path can have"
 
 
-def read_file(path: str, *, limit: int = SMALL_FILE_LIMIT) -> bytes:
-    """The whole file. OSError if it cannot be read, is not a file, or is larger than `limit` bytes."""
+def read_file(path: str, *, limit: int = SMALL_FILE_LIMIT, can_wait: bool = True) -> bytes:
+    """The whole file. OSError if it cannot be read, is not a file, or is larger than `limit` bytes.
+
+    Unless it `can_wait`, so is a FIFO, and whatever else may never have anything to say.
+    """
     try:
         # Without O_NONBLOCK a FIFO would block here for as long as nobody writes to it.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -25,6 +28,8 @@ def read_file(path: str, *, limit: int = SMALL_FILE_LIMIT) -> bytes:
         raise OSError(_NO_PATH) from None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            if not can_wait:
+                raise OSError(None, "it is not a file", path)
             # /dev/stdin, <(process substitution): fine, but wait for what they have to say.
             os.set_blocking(descriptor, True)
         # Not closefd=True: that leaks the descriptor of a directory, which open() refuses.
@@ -40,6 +45,17 @@ def read_file(path: str, *, limit: int = SMALL_FILE_LIMIT) -> bytes:
 def absolute(path: str) -> str:
     """`path` that survives a chdir. Not abspath: that takes `link/..` for the directory of the link."""
     return os.path.join(working_directory(), path)
+
+
+# Another process has its own: /dev/stdin, /dev/fd/63 of <(process substitution), /proc/self/fd/3.
+_OF_THIS_PROCESS = ("/dev/stdin", "/dev/fd/", "/proc/")
+
+
+def means_the_same_elsewhere(path: str) -> bool:
+    """Whether another process, which looks later, may look at `path` and find what this one did."""
+    if not os.path.isabs(path) or path.startswith(_OF_THIS_PROCESS):
+        return False
+    return os.path.isfile(path) or not os.path.exists(path) or path == os.devnull
 
 
 def working_directory() -> str:
@@ -96,7 +112,7 @@ def read_kubeconfig(path: str) -> Kubeconfig | list[Problem] | None:
         return None
     except OSError as error:
         return [_unloadable(path, f"cannot read it: {reason(error)}", "Check the path and its permissions.")]
-    # pydantic and yaml are imported when there is something to decode, not before.
+    # The codec is imported when there is something to decode, not before.
     from kubeauth._config._source import decode_bytes
 
     decoded = decode_bytes(data, origin=path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import ssl
 
 from kubeauth._config._client_config import ClientConfig, Recipe, with_recipe
 from kubeauth._config._files import read_file, reason
@@ -98,6 +97,8 @@ def _token(path: str) -> Secret[str]:
 
 def _usable_ca(path: str) -> str | None:
     """`path` if it holds certificates. client-go only logs a bad one, and trusts the system's roots."""
+    import ssl  # outside a pod a kubeconfig is read without it
+
     why = "it holds no certificate"
     try:
         blocks = certificates(read_file(path))

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kubeauth._config._build import build
 from kubeauth._config._client_config import ClientConfig, Recipe, with_recipe
-from kubeauth._config._files import Found, absolute, chain, read_chain, unreadable, working_directory
+from kubeauth._config._files import (
+    Found,
+    absolute,
+    chain,
+    means_the_same_elsewhere,
+    read_chain,
+    unreadable,
+    working_directory,
+)
 from kubeauth._config._in_cluster import in_cluster_namespace, in_cluster_possible, load_in_cluster
 from kubeauth._config._kuberc import kuberc_policy
 from kubeauth._config._merge import merge
@@ -64,9 +72,9 @@ def load_config(
     )
     if source is None:
         return loader.default()
-    if isinstance(source, str | os.PathLike) and not _is_text(source):
+    if isinstance(source, str | os.PathLike) and not is_text(source):
         return loader.explicit(os.fsdecode(source))
-    decoded = _decoded(source)
+    decoded = decoded_from(source)
     # From here on nothing may raise from a frame that still holds the document.
     del source
     return loader.document(decoded)
@@ -114,15 +122,16 @@ def load_recipe(recipe: Recipe, *, surroundings: Surroundings | None = None) -> 
     return loader.files(recipe.paths)
 
 
-def _is_text(source: str | os.PathLike[str]) -> bool:
+def is_text(source: str | os.PathLike[str]) -> bool:
     """Whether somebody passed what is in a kubeconfig, instead of its path. It would hold secrets."""
     if not isinstance(source, str) or not any(sign in source for sign in ("\n", "{", ": ")):
         return False
     return not os.path.exists(source)
 
 
-def _decoded(source: object) -> Kubeconfig | list[Problem]:
-    # pydantic and yaml are imported when there is something to decode, not before.
+def decoded_from(source: object) -> Kubeconfig | list[Problem]:
+    """A document that is at hand already, or why it is none."""
+    # The codec is imported when there is something to decode, not before.
     from kubeauth._config._source import decode_bytes, decode_mapping
 
     if isinstance(source, Mapping):
@@ -162,6 +171,7 @@ class Loader:
     oidc_options: OidcOptions | None = None
     surroundings: Surroundings = field(default_factory=Surroundings)
     may_be_in_cluster: bool = True
+    kuberc: Callable[[Surroundings], PluginPolicy] = kuberc_policy
 
     def default(self) -> ClientConfig:
         """From the KUBECONFIG chain or ~/.kube/config."""
@@ -170,6 +180,10 @@ class Loader:
 
     def explicit(self, path: str) -> ClientConfig:
         """From one file, which must exist and is never merged (K14)."""
+        return self.merged(self.found_at(path), (path,))
+
+    def found_at(self, path: str) -> Found:
+        """What is in one file, which must exist (K14)."""
         found = read_chain((path,))
         if found.missing or not path:
             hint = "Check the path."
@@ -178,14 +192,18 @@ class Loader:
             elif not path:
                 hint = "An empty path names no file; pass None for the default kubeconfig."
             raise KubeConfigError.of([Problem(f'kubeconfig "{path}" does not exist', path, hint=hint)])
-        return self.merged(found, (path,))
+        return found
 
     def files(self, paths: Sequence[str], *, from_environment: bool = False) -> ClientConfig:
         """From these files, merged, or from the pod if they come to nothing (K66)."""
+        return self.merged(self.found_in(paths, from_environment=from_environment), paths)
+
+    def found_in(self, paths: Sequence[str], *, from_environment: bool) -> Found:
+        """What is in these files. Those of KUBECONFIG are missed if none of them exists."""
         found = read_chain(paths)
         if from_environment and found.missing and not found.configs:
             logger.warning("Config not found: %s", ", ".join(found.missing))
-        return self.merged(found, paths)
+        return found
 
     def merged(self, found: Found, paths: Sequence[str]) -> ClientConfig:
         """From files that have been read, or from the pod if they come to nothing (K66)."""
@@ -219,7 +237,11 @@ class Loader:
         """From a document that has no file behind it: no merging, no falling back to the pod."""
         if not isinstance(decoded, Kubeconfig):
             raise KubeConfigError.of(decoded, prefix="error loading config: ")
-        config = self._resolve(decoded, paths=())
+        return self.of(decoded, ())
+
+    def of(self, kubeconfig: Kubeconfig, paths: tuple[str, ...]) -> ClientConfig:
+        """From a kubeconfig that was read, from these files if any; never from the pod."""
+        config = self._resolve(kubeconfig, paths=paths)
         if isinstance(config, _Empty):
             raise config.error()
         return config
@@ -277,7 +299,7 @@ class Loader:
         policy = self.policy
         if policy is None:
             # A user without a plugin has no business with the policy, nor with a damaged kuberc.
-            policy = kuberc_policy(self.surroundings) if selected.user.exec else PluginPolicy.allow_all()
+            policy = self.kuberc(self.surroundings) if selected.user.exec else PluginPolicy.allow_all()
         config = build(
             selected,
             server=server,
@@ -297,7 +319,8 @@ class Loader:
             oidc_options=self.oidc_options,
             plugin_policy=policy if config.exec else self.policy,
         )
-        return self._portable(config, recipe if paths else None)
+        travels = bool(paths) and all(map(means_the_same_elsewhere, paths))
+        return self._portable(config, recipe if travels else None)
 
     def _portable(self, config: ClientConfig, recipe: Recipe | None) -> ClientConfig:
         """`config` with its recipe, unless it was changed by more than names: those may be secrets."""

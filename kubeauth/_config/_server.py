@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from urllib.parse import SplitResult, urlsplit
 
+LONGEST_ADDRESS = 8192
+"""urlsplit normalises a host, which can take a time that grows as the square of its length."""
+
 
 class AddressError(ValueError):
     """An address that cannot be used. The message does not repeat it: it may hold a password."""
@@ -78,12 +81,8 @@ def _port_is_one(parts: SplitResult) -> bool:
     return True
 
 
-# urlsplit normalises a host, which can take a time that grows as the square of its length.
-_MAX_LENGTH = 8192
-
-
 def _split(url: str) -> SplitResult | None:
-    if len(url) > _MAX_LENGTH or _NOT_IN_A_URL.search(url):
+    if len(url) > LONGEST_ADDRESS or _NOT_IN_A_URL.search(url):
         return None
     try:
         return urlsplit(url)

@@ -16,14 +16,16 @@ from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._credential import Credential, Refusal
 from kubeauth._credentials._dates import Dates, dates_of
 from kubeauth._credentials._flight import Flight, again
-from kubeauth._credentials._fork import call_after_fork
+from kubeauth._credentials._flying import Flying, places
 from kubeauth._credentials._held import NOTHING, NOTHING_HELD, Held
 from kubeauth._credentials._pace import NO_LIMIT, Limit, back_off
 from kubeauth._credentials._status import Status, kind_of
+from kubeauth._credentials._staying import Staying
 from kubeauth._exec._codec import PluginCredential
 from kubeauth._exec._expiry import date_of, good_until
 from kubeauth._exec._observer import Observer
 from kubeauth._exec._values import ASKED
+from kubeauth._fork import call_after_fork
 from kubeauth.errors import KubeAuthError
 
 logger = logging.getLogger("kubeauth.credentials")
@@ -32,7 +34,7 @@ logger = logging.getLogger("kubeauth.credentials")
 _MOST_ORIGINS = 4096
 
 
-class AskedSource:
+class AskedSource(Staying, Flying[Credential]):
     """One plugin or issuer, one credential, for all clients that are configured alike."""
 
     def __init__(
@@ -52,7 +54,7 @@ class AskedSource:
         # Guards everything below, for a few instructions; never held over a run or an `await`.
         self._mu = threading.Lock()
         self._held = NOTHING_HELD
-        self._flight: Flight | None = None
+        self._flight: Flight[Credential] | None = None
         self._failure: KubeAuthError | None = None
         self._failures = 0
         self._retry_at = -math.inf
@@ -80,51 +82,11 @@ class AskedSource:
 
         With `refused`, another one than that; the same if it is too soon to ask again.
         """
-        while True:
-            own = Flight()
-            try:
-                boarded = self._board(refused, own)
-                if isinstance(boarded, Credential):
-                    return boarded
-                if boarded is own:
-                    self._fly(own)
-                else:
-                    self._wait_for(boarded)
-            except BaseException:
-                self._abandon(own)
-                raise
-            if (credential := boarded.taken()) is not None:
-                return credential
+        return self._taken(lambda own: self._board(refused, own), self._fly)
 
     async def aget(self, refused: Refusal | None = None) -> Credential:
         """As `get`, off the event loop. Cancelling leaves the run to itself, and its result to the others."""
-        from kubeauth._credentials._gate import gate_of  # for those alone who have an event loop
-
-        while True:
-            own = Flight()
-            try:
-                boarded = self._board(refused, own)
-                if isinstance(boarded, Credential):
-                    return boarded
-                if boarded is own:
-                    self._fly_in_background(own)
-            except BaseException:
-                self._abandon(own)
-                raise
-            # Of all tasks of a loop one occupies a thread; the others find that it has landed.
-            async with gate_of(self):
-                if not boarded.has_landed:
-                    await self._await_landing(boarded)
-            if (credential := boarded.taken()) is not None:
-                return credential
-
-    async def _await_landing(self, flight: Flight) -> None:
-        try:
-            await flight.await_landing()
-        except RuntimeError as error:
-            if "thread" not in str(error):
-                raise
-            raise self._no_thread() from None
+        return await self._ataken(lambda own: self._board(refused, own), self._fly)
 
     def accepted(self, origin: Hashable) -> None:
         """A request that was repeated with another credential was welcome: the next 401 is worth a run."""
@@ -176,7 +138,7 @@ class AskedSource:
             self._give_up_locked(self._flight)
         self._asker.after_fork()
 
-    def _board(self, refused: Refusal | None, own: Flight) -> Credential | Flight:
+    def _board(self, refused: Refusal | None, own: Flight[Credential]) -> Credential | Flight[Credential]:
         """A credential at hand; or the flight to wait for. If that is `own`, the caller must fly it."""
         starts_ahead = False
         with self._mu:
@@ -197,7 +159,7 @@ class AskedSource:
             if now >= held.due or date >= held.due_date:
                 starts_ahead = self._starts_ahead_locked(own, now)
         if starts_ahead:
-            self._fly_in_background(own)
+            self._fly_in_background(own, self._fly)
         return held.credential
 
     def _may_run_again_locked(self, origin: Hashable, now: float) -> bool:
@@ -215,12 +177,12 @@ class AskedSource:
         if self._failure is not None and now < self._retry_at:
             raise again(self._failure) from self._failure.__cause__
 
-    def _start_locked(self, flight: Flight, reason: str) -> Flight:
+    def _start_locked(self, flight: Flight[Credential], reason: str) -> Flight[Credential]:
         flight.reason = reason
         self._flight = flight
         return flight
 
-    def _starts_ahead_locked(self, flight: Flight, now: float) -> bool:
+    def _starts_ahead_locked(self, flight: Flight[Credential], now: float) -> bool:
         """Whether to renew now, while the credential is still good. Puts off the next thought of it."""
         if self._flight is not None or now < self._retry_at:
             return False
@@ -231,45 +193,25 @@ class AskedSource:
         self._start_locked(flight, "ahead")
         return True
 
-    def _abandon(self, flight: Flight) -> None:
-        """If it has not landed, nobody flies it any more: who waited must see to it themselves.
-
-        Ctrl-C, or whatever else a signal handler raises, may come between any two instructions: whoever is
-        about to fly calls this for it, from the moment that others could wait for it.
-        """
+    def _abandon(self, flight: Flight[Credential]) -> None:
         with self._mu:
             if self._flight is flight:
                 self._give_up_locked(flight)
         flight.land(None)
 
-    def _give_up_locked(self, flight: Flight) -> None:
+    def _give_up_locked(self, flight: Flight[Credential]) -> None:
         self._flight = None
         if flight.reason == "ahead":
             self._held = replace(self._held, due=-math.inf, due_date=-math.inf)
 
-    def _fly_in_background(self, flight: Flight) -> None:
-        """In a thread that no exit waits for, and no cancelled caller ends."""
-        thread = threading.Thread(target=self._fly, args=(flight,), name="kubeauth-renewal", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:
-            self._land_failure(flight, self._no_thread())
+    @property
+    def _asked(self) -> str:
+        return self._asker.name
 
-    def _wait_for(self, flight: Flight) -> None:
-        if flight.pilot == threading.get_ident():
-            raise self._asker.error(
-                f"{ASKED}this thread is asking {self._asker.name} already: a signal handler cannot wait for "
-                "what it has interrupted. Make the request from another thread."
-            )
-        flight.wait()
+    def _error(self, message: str) -> KubeAuthError:
+        return self._asker.error(f"{ASKED}{message}")
 
-    def _no_thread(self) -> KubeAuthError:
-        return self._asker.error(
-            f"{ASKED}no thread can be started for {self._asker.name}: this process has too many. Raise its "
-            "limit (ulimit -u), or look for a leak."
-        )
-
-    def _fly(self, flight: Flight) -> None:
+    def _fly(self, flight: Flight[Credential]) -> None:
         """Asks, and lands whatever comes of it."""
         try:
             flight.pilot = threading.get_ident()
@@ -281,12 +223,9 @@ class AskedSource:
         except KubeAuthError as error:
             self._land_failure(flight, error)
         except Exception as error:
-            # A fault of ours. Where it happened may be told, but not its words: they may quote what was said.
-            places = "".join(traceback.format_tb(error.__traceback__))
-            logger.error("unexpected %s in:\n%s", type(error).__name__, places)  # noqa: TRY400 -- its words
-            what = f"{ASKED}asking {self._asker.name} failed unexpectedly ({type(error).__name__}). "
-            what += "This is a fault of kubeauth: please report it, with what it has logged."
-            self._land_failure(flight, self._asker.error(what))
+            what = type(error).__name__
+            logger.error("unexpected %s in:\n%s", what, places(error))  # noqa: TRY400 -- its words
+            self._land_failure(flight, self._fault(error))
         except BaseException as error:  # Ctrl-C
             # Where it struck, variables may hold what was said, either way.
             traceback.clear_frames(error.__traceback__)
@@ -305,7 +244,7 @@ class AskedSource:
 
     def _land(
         self,
-        flight: Flight,
+        flight: Flight[Credential],
         credential: Credential,
         dates: Dates | None,
         expires: float | None,
@@ -350,7 +289,7 @@ class AskedSource:
             token_ends=after.expires if has_end else None,
         )
 
-    def _land_failure(self, flight: Flight, error: KubeAuthError) -> None:
+    def _land_failure(self, flight: Flight[Credential], error: KubeAuthError) -> None:
         error.with_traceback(None)
         with self._mu:
             now, date = self._clock.monotonic(), self._clock.time()
@@ -366,7 +305,7 @@ class AskedSource:
         self._observer.renewed(reason=flight.reason, succeeded=False)
         flight.land(outcome)
 
-    def _landed_locked(self, flight: Flight) -> None:
+    def _landed_locked(self, flight: Flight[Credential]) -> None:
         if self._flight is flight:  # else it was given up, and another may have started
             self._flight = None
 
@@ -375,7 +314,7 @@ class AskedSource:
         self._failure = error
         self._retry_at = now + back_off(self._failures, self._chance())
 
-    def _put_off_locked(self, flight: Flight, now: float, date: float) -> None:
+    def _put_off_locked(self, flight: Flight[Credential], now: float, date: float) -> None:
         """After a renewal ahead that failed: when to think of the next. Others leave it where it was."""
         if flight.reason != "ahead":
             return

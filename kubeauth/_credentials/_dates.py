@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from kubeauth._credentials._credential import Identity
-from kubeauth._credentials._fork import no_fork
+from kubeauth._fork import no_fork
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate

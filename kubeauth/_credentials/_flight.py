@@ -1,33 +1,39 @@
-"""One run of a plugin, and everybody who waits for it."""
+"""One run of a plugin, or of whatever else is done once for all, and everybody who waits for it."""
 
 from __future__ import annotations
 
 import copy
 import threading
+from collections.abc import Hashable
+from typing import Generic, TypeVar
 
-from kubeauth._credentials._credential import Credential
 from kubeauth.errors import KubeAuthError
 
+T = TypeVar("T")
 
-class Flight:
+
+class Flight(Generic[T]):
     """Whoever waited takes its outcome, whatever it is. Lands once."""
 
     def __init__(self) -> None:
         self.reason = ""
+        self.key: Hashable = None
+        """What it is for, where there are several at a time."""
         self.was_stopped = False
         self.pilot: int | None = None
-        """The thread that runs the plugin."""
-        self._outcome: Credential | KubeAuthError | None = None
+        """The thread that does the work."""
+        self._outcome: T | KubeAuthError | None = None
         self._has_landed = False
-        # Guards the two above and the one below, for a few instructions.
-        self._mu = threading.Lock()
+        # Guards the two above and the one below, for a few instructions. The garbage collector may interrupt
+        # whoever holds it, and end the task that flies this.
+        self._mu = threading.RLock()
         self._waiting: set[threading.Event] = set()
 
     @property
     def has_landed(self) -> bool:
         return self._has_landed
 
-    def land(self, outcome: Credential | KubeAuthError | None) -> None:
+    def land(self, outcome: T | KubeAuthError | None) -> None:
         """Tells everybody. None: it came to nothing, and who waited must board another.
 
         The first outcome stays. After that it does no harm, and wakes whoever was missed when a signal came.
@@ -38,25 +44,27 @@ class Flight:
         for event in list(self._waiting):
             event.set()
 
-    def taken(self) -> Credential | None:
-        """Its outcome: the credential, an error of one's own, or None if it came to nothing."""
+    def taken(self) -> T | None:
+        """Its outcome: what it was for, an error of one's own, or None if it came to nothing."""
         outcome = self._outcome
         if isinstance(outcome, KubeAuthError):
             raise again(outcome) from outcome.__cause__
         return outcome
 
-    def wait(self) -> None:
-        """Until it has landed."""
-        self._waiter().wait()
+    def wait(self, seconds: float | None = None) -> None:
+        """Until it has landed, or for so long."""
+        waiter = self._waiter()
+        waiter.wait(seconds)
+        with self._mu:
+            self._waiting.discard(waiter)
 
     async def await_landing(self) -> None:
         """As `wait`, in a thread. Cancelling ends the thread at once, and nothing else."""
-        from anyio import CapacityLimiter, to_thread  # for those alone who have an event loop
+        from kubeauth._credentials._gate import aside  # for those alone who have an event loop
 
         waiter = self._waiter()
         try:
-            # A limiter of its own: an application that keeps all threads busy must not hold us up.
-            await to_thread.run_sync(waiter.wait, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+            await aside(waiter.wait)
         finally:
             # The thread must not outlive the wait: a process does not exit before such threads do.
             with self._mu:

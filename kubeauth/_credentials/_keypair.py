@@ -26,7 +26,7 @@ def load_identity(context: ssl.SSLContext, identity: Identity, *, where: str = "
 
     `where` says in the error which pair it was.
     """
-    why = _problem(context, identity)
+    why = load_problem(context, identity)
     if why is not None:
         raise _unusable(why, where)
 
@@ -36,7 +36,7 @@ def identity_problem(identity: Identity) -> str | None:
 
     ClientCertificateError if that cannot be found out, for which neither of them is to blame.
     """
-    why = _problem(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), identity)
+    why = load_problem(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), identity)
     if isinstance(why, _Shortage):
         raise _unusable(why)
     return why
@@ -55,8 +55,8 @@ def _unusable(why: str, where: str = "") -> ClientCertificateError:
     return ClientCertificateError(f"the client certificate{where and f' ({where})'} cannot be used: {why}")
 
 
-def _problem(context: ssl.SSLContext, identity: Identity) -> str | None:
-    """What is wrong with it, as a value: no frame that holds the key is part of a traceback."""
+def load_problem(context: ssl.SSLContext, identity: Identity) -> str | None:
+    """As `load_identity`, with what is wrong as a value: no frame with the key is part of a traceback."""
     if b"-----BEGIN CERTIFICATE-----" not in identity.certificate:
         return "there is no certificate in it. It must be PEM, starting with -----BEGIN CERTIFICATE-----"
     if b"PRIVATE KEY-----" not in identity.key.reveal():

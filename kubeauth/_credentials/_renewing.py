@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from kubeauth._credentials._clock import Clock
-from kubeauth._credentials._fork import call_after_fork
+from kubeauth._credentials._staying import Staying
+from kubeauth._fork import call_after_fork
 from kubeauth.errors import CredentialError, KubeAuthError
 
 logger = logging.getLogger("kubeauth.credentials")
@@ -63,7 +64,7 @@ class Watched(Generic[T]):
             self.due = now + self._every
 
 
-class Renewing(ABC, Generic[T]):
+class Renewing(Staying, ABC, Generic[T]):
     """A value that is handed out without a lock, and read again by one caller when it is time.
 
     Others who come at that moment go on with what there is. But who comes long after, when nobody has asked
@@ -110,9 +111,9 @@ class Renewing(ABC, Generic[T]):
 
     async def aget(self) -> T:
         """As `get`, off the event loop. Cancelling leaves the reading to its thread."""
-        from anyio import CapacityLimiter, WouldBlock, to_thread  # for those alone who have an event loop
+        from anyio import WouldBlock  # for those alone who have an event loop
 
-        from kubeauth._credentials._gate import gate_of
+        from kubeauth._credentials._gate import aside, gate_of
 
         gate = gate_of(self)
         try:
@@ -123,8 +124,7 @@ class Renewing(ABC, Generic[T]):
             await gate.acquire()
         try:
             if self._is_due(self._clock.monotonic()):
-                # A limiter of its own: an application that keeps all threads busy must not hold us up.
-                await to_thread.run_sync(self.get, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+                await aside(self.get)
         finally:
             gate.release()
         return self._value

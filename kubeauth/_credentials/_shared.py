@@ -22,10 +22,10 @@ from kubeauth._config._exec_cluster import exec_cluster
 from kubeauth._config._oidc import OidcConfig
 from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._clock import Clock
-from kubeauth._credentials._fork import call_after_fork
 from kubeauth._credentials._static import identity_reader
 from kubeauth._exec._observer import Observer
 from kubeauth._exec._values import ExecConfig
+from kubeauth._fork import call_after_fork
 from kubeauth._frozen import FrozenDict
 from kubeauth._secret import Secret
 from kubeauth.errors import ConfigError

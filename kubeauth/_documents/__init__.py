@@ -10,12 +10,25 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from kubeauth._documents._fields import MAX_PROBLEMS, Fields, Findings, kind_of
 from kubeauth._documents._json import plain, read_json
 from kubeauth._documents._limits import TOO_DEEP, DocumentError
 from kubeauth._documents._write import write_document
 from kubeauth._documents._yaml import read_yaml
 
-__all__ = ["DocumentError", "Json", "plain", "read_document", "read_json", "read_yaml", "write_document"]
+__all__ = [
+    "MAX_PROBLEMS",
+    "DocumentError",
+    "Fields",
+    "Findings",
+    "Json",
+    "kind_of",
+    "plain",
+    "read_document",
+    "read_json",
+    "read_yaml",
+    "write_document",
+]
 
 Json: TypeAlias = Any
 """A JSON value. Any, because a recursive alias helps nobody who has to take it apart."""

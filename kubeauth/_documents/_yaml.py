@@ -19,10 +19,13 @@ _MAX_TAG_DIRECTIVE = 1024
 _PURE_PYTHON_LIMIT = 2 * 2**20
 
 
-def read_yaml(data: bytes, *, whole: bool = False, pure_python: bool = False) -> Any:
+def read_yaml(
+    data: bytes, *, whole: bool = False, repeated: list[str] | None = None, pure_python: bool = False
+) -> Any:
     """The first YAML document in `data`, built from parser events in one bounded pass.
 
-    What follows it is not looked at, unless `whole`: then it is an error.
+    What follows it is not looked at, unless `whole`: then it is an error. Of a key that is there twice the
+    last counts; `repeated` is told of it.
     """
     import yaml
 
@@ -37,7 +40,7 @@ def read_yaml(data: bytes, *, whole: bool = False, pure_python: bool = False) ->
         raise DocumentError(f"larger than {_PURE_PYTHON_LIMIT // 2**20} MiB, and PyYAML has no libyaml here")
     failure: DocumentError
     try:
-        return _Builder(make(data)).document(whole)
+        return _Builder(make(data), repeated).document(whole)
     except DocumentError:
         raise
     except yaml.MarkedYAMLError as error:
@@ -80,8 +83,9 @@ _MERGE_TAG = "tag:yaml.org,2002:merge"
 class _Builder:
     """Turns parser events into values, counting as it goes."""
 
-    def __init__(self, parser: Any) -> None:
+    def __init__(self, parser: Any, repeated: list[str] | None) -> None:
         self._parser = parser
+        self._repeated = repeated
         self._budget = Budget()
         self._anchors: dict[str, _Anchored | None] = {}
         self._open: list[_Open] = []
@@ -176,8 +180,13 @@ class _Builder:
             for merged in reversed(value) if type(value) is list else [value]:
                 if type(merged) is not dict:
                     raise DocumentError("a merge key (<<) of something that is not a mapping")
+                if self._repeated is not None:
+                    # Where Go's YAML is strict, what a merge key brings must not be there, either.
+                    self._repeated += [key for key in merged if key in top.value]
                 top.value.update(merged)
         else:
+            if self._repeated is not None and top.key in top.value:
+                self._repeated.append(top.key)
             top.value[top.key] = value
             top.key = _NO_KEY
 

@@ -19,16 +19,12 @@ from kubeauth._secret import Secret
 
 API_VERSIONS = (V1, V1BETA1)
 
-# As Go writes JSON: safe to be put into HTML.
-_ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
-
 
 def exec_info(api_version: str, cluster: ExecCluster | None, *, interactive: bool) -> str:
     """The value of KUBERNETES_EXEC_INFO: one line of JSON, keys in client-go's order."""
     spec: dict[str, Json] = {"cluster": _cluster(cluster)} if cluster else {}
     spec["interactive"] = interactive
-    text = written({"kind": KIND, "apiVersion": api_version, "spec": spec})
-    return text.translate(_ESCAPED) + "\n"
+    return written({"kind": KIND, "apiVersion": api_version, "spec": spec}) + "\n"
 
 
 def _cluster(cluster: ExecCluster) -> dict[str, Json]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
 
 from kubeauth._documents import Json
+
+# Go writes JSON so that it may be put into HTML.
+_ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def in_order(value: Json) -> Json:
@@ -19,11 +21,15 @@ def written(value: Json) -> str:
         return "{" + ",".join(f"{written(key)}:{written(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(written, value)) + "]"
-    return _number(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, float):
+        return _number(value)
+    return json.dumps(value, ensure_ascii=False).translate(_ESCAPED)
 
 
 def _number(value: float) -> str:
     """Digits alone where they are few: a plugin in Go reads 1000 as an integer, and 1000.0 not."""
+    from decimal import Decimal  # for the few kubeconfigs with such a number
+
     shortest = repr(value)
     if value == 0 or 1e-6 <= abs(value) < 1e21:
         return f"{Decimal(shortest):f}".removesuffix(".0")

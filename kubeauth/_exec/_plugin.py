@@ -15,8 +15,9 @@ from kubeauth._exec._hint import HintLimit, clean_hint
 from kubeauth._exec._interactive import interactive
 from kubeauth._exec._observer import Observer
 from kubeauth._exec._policy import clean_path
-from kubeauth._exec._process import MAX_OUTPUT, Child, Ended, Program, run
+from kubeauth._exec._process import MAX_OUTPUT, Child, Ended, Program, program_of, run
 from kubeauth._exec._values import ASKED, ExecCluster, ExecConfig
+from kubeauth._exec._words import said_in, start_advice, tail_text
 from kubeauth.errors import (
     KubeAuthError,
     PluginError,
@@ -129,7 +130,7 @@ class Plugin:
         if isinstance(ended, _Failure):
             return ended
         if ended.killed or ended.exit_code:
-            return _Failure(self._failed(ended))
+            return _Failure(self._failed(ended, interacts))
         credential = read_output(ended.stdout, config.api_version)
         if isinstance(credential, BadOutput):
             return _Failure(self.unusable(credential.reason, credential.advice))
@@ -170,12 +171,8 @@ class Plugin:
         Apart from `_run`, whose variables are part of the traceback when somebody presses Ctrl-C.
         """
         info = exec_info(self._config.api_version, self._cluster, interactive=interacts)
-        if not os.supports_bytes_environ:
-            environment = {**os.environ, **self._config.env, INFO: info}
-            return Program(path, [self.command, *self._config.args], environment), len(info)
-        given = {_bytes(name): _bytes(value) for name, value in self._config.env.items()}
-        arguments = [_bytes(self.command), *map(_bytes, self._config.args)]
-        return Program(path, arguments, {**os.environb, **given, INFO.encode(): _bytes(info)}), len(info)
+        added = {**self._config.env, INFO: info}
+        return program_of(path, [self.command, *self._config.args], None, added), len(info)
 
     def _needs_terminal(self, why: str) -> _Failure:
         advice = (
@@ -215,8 +212,9 @@ class Plugin:
             advice = "Check command in users[].user.exec: there is no such file."
             failure = PluginNotFound(f"{why}. {advice}", command=self.command)
         else:
-            number = errno.EISDIR if os.path.isdir(path) else error.errno or 0
-            advice = _START_ADVICE.get(number, "")
+            advice = start_advice(error)
+            if os.path.isdir(path):
+                advice = "Check command in users[].user.exec: it is a directory."
             if error.errno == errno.E2BIG and self._cluster is not None:
                 advice = (
                     f"What it is told about the cluster takes {info_size:,} bytes, most of it the CA. Cut "
@@ -227,8 +225,10 @@ class Plugin:
             )  # fmt: skip
         return _Failure(failure, error.with_traceback(None), status=NOT_FOUND_ERROR)
 
-    def _failed(self, ended: Ended) -> PluginError:
-        said = _said(ended.stderr_tail)
+    def _failed(self, ended: Ended, interacted: bool) -> PluginError:
+        said = said_in(ended.stderr_tail)
+        # On a terminal nobody listens in.
+        silent = "What it said, if anything, stands above" if interacted else "It said nothing"
         if ended.killed == "timeout":
             seconds = self._config.options.timeout or 0.0
             return PluginTimeout(
@@ -251,10 +251,10 @@ class Plugin:
         return PluginFailed(
             f"{ASKED}exec: executable {self.command} failed with exit code {ended.exit_code}"
             f"{' (ended by a signal)' if ended.exit_code < 0 else ''}"
-            f"{said or '. It said nothing; run the command of users[].user.exec by hand to see why.'}",
+            f"{said or f'. {silent}; run the command of users[].user.exec by hand to see why.'}",
             command=self.command,
             exit_code=ended.exit_code,
-            stderr_tail=_text(ended.stderr_tail),
+            stderr_tail=tail_text(ended.stderr_tail),
         )
 
 
@@ -278,33 +278,6 @@ class _Failure:
 def _counted(ended: Ended) -> tuple[str, int]:
     # Undecodable output is no error here (M2): it is counted before it is read.
     return (EXECUTION_ERROR if ended.exit_code else NO_ERROR), ended.exit_code
-
-
-_START_ADVICE = {
-    errno.EACCES: "Make the file executable (chmod +x), and check that its directory may be entered.",
-    errno.ENOENT: "The file is there: is the interpreter in its first line?",
-    errno.ENOEXEC: "It is not a program: does a script begin with #! and its interpreter?",
-    errno.E2BIG: "Arguments and environment are too long for this system: shorten args and env.",
-    errno.EMFILE: "This process has too many files open: raise its limit (ulimit -n), or look for a leak.",
-    errno.ENFILE: "This machine has too many files open.",
-    errno.EAGAIN: "No more processes are allowed: raise the limit (ulimit -u), or look for a leak.",
-    errno.ENOMEM: "There is not enough memory to start another program.",
-    errno.EISDIR: "Check command in users[].user.exec: it is a directory.",
-}
-
-
-def _text(tail: bytes) -> str:
-    return clean_hint(tail.decode("utf-8", "replace")).strip()
-
-
-def _said(tail: bytes) -> str:
-    text = _text(tail)
-    return "\nIt said:\n" + "\n".join(f"  {line}" for line in text.splitlines()) if text else ""
-
-
-def _bytes(text: str) -> bytes:
-    # UTF-8, as the kubeconfig is; what came from the command line in another encoding goes back as it was.
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _stdin_is_terminal() -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Generic
 from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._credential import Credential, Refusal
 from kubeauth._transport._leases import Pool
-from kubeauth._transport._loops import Lock, run, shielded
+from kubeauth._transport._loops import Lock, new_lock, run, shielded
 from kubeauth._transport._shapes import AsyncInner, AsyncStream, Request, Response
 from kubeauth._transport._sign import is_welcome
 from kubeauth._transport._state import TransportState, logger
@@ -68,7 +68,7 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
     _gate: Lock
 
     def _new_gate(self) -> Lock:
-        return Lock()
+        return new_lock()
 
     async def _send(self, request: Request) -> Response:
         self._check(request)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import suppress
 from typing import ClassVar, Generic
 
 from kubeauth._config._client_config import ClientConfig
@@ -11,6 +13,7 @@ from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._credential import Credential, Refusal
 from kubeauth._credentials._held import NOTHING
+from kubeauth._credentials._staying import Staying
 from kubeauth._transport._given import config_of
 from kubeauth._transport._logs import keep_secrets_out_of_logs
 from kubeauth._transport._shapes import Request, Response, URLLike
@@ -20,7 +23,7 @@ from kubeauth._transport._state import logger, server_url_of
 from kubeauth.errors import ConfigError, KubeAuthError
 
 
-class AuthFlow(ABC, Generic[Request, Response]):
+class AuthFlow(Staying, ABC, Generic[Request, Response]):
     """The flow of KubeAuth, for both libraries: sign a copy of what is for the cluster, and nothing else."""
 
     _byte_stream: ClassVar[type]
@@ -46,8 +49,12 @@ class AuthFlow(ABC, Generic[Request, Response]):
             yield self._signed(request, NOTHING)
             return
         credential = self._source.fresh(self._now()) or self._source.get()
-        response = yield self._signed(request, _header_of(credential))
-        if self._plugin is None or response.status_code != 401 or not self._signer.applies(response.url):
+        signed = self._signed(request, _header_of(credential))
+        response = None
+        with suppress(GeneratorExit):
+            response = yield signed
+        self._take_back(request, signed, response)
+        if response is None or self._plugin is None or not self._is_refused(response):
             return
         try:
             newer = self._plugin.get(Refusal(credential, self._signer.origin))
@@ -55,8 +62,12 @@ class AuthFlow(ABC, Generic[Request, Response]):
             logger.warning("the server refused the credential, and there is no other: %s", error)
             return
         if newer.authorization != credential.authorization and isinstance(request.stream, self._byte_stream):
-            response = yield self._signed(request, _header_of(newer))
-            if is_welcome(response.status_code) and self._signer.applies(response.url):
+            signed = self._signed(request, _header_of(newer))
+            response = None
+            with suppress(GeneratorExit):
+                response = yield signed
+            self._take_back(request, signed, response)
+            if response is not None and self._is_accepted(response):
                 self._plugin.accepted(self._signer.origin)
 
     async def async_auth_flow(self, request: Request) -> AsyncGenerator[Request, Response]:
@@ -67,8 +78,12 @@ class AuthFlow(ABC, Generic[Request, Response]):
             yield self._signed(request, NOTHING)
             return
         credential = self._source.fresh(self._now()) or await self._source.aget()
-        response = yield self._signed(request, _header_of(credential))
-        if self._plugin is None or response.status_code != 401 or not self._signer.applies(response.url):
+        signed = self._signed(request, _header_of(credential))
+        response = None
+        with suppress(GeneratorExit):
+            response = yield signed
+        self._take_back(request, signed, response)
+        if response is None or self._plugin is None or not self._is_refused(response):
             return
         try:
             newer = await self._plugin.aget(Refusal(credential, self._signer.origin))
@@ -76,13 +91,38 @@ class AuthFlow(ABC, Generic[Request, Response]):
             logger.warning("the server refused the credential, and there is no other: %s", error)
             return
         if newer.authorization != credential.authorization and isinstance(request.stream, self._byte_stream):
-            response = yield self._signed(request, _header_of(newer))
-            if is_welcome(response.status_code) and self._signer.applies(response.url):
+            signed = self._signed(request, _header_of(newer))
+            response = None
+            with suppress(GeneratorExit):
+                response = yield signed
+            self._take_back(request, signed, response)
+            if response is not None and self._is_accepted(response):
                 self._plugin.accepted(self._signer.origin)
 
     @abstractmethod
     def _signed(self, request: Request, credential: Credential) -> Request:
         """A copy of `request` with our header, marked as signed by KubeAuth."""
+
+    def _is_refused(self, response: Response) -> bool:
+        return response.status_code == 401 and self._signer.applies(response.url)
+
+    def _is_accepted(self, response: Response) -> bool:
+        return is_welcome(response.status_code) and self._signer.applies(response.url)
+
+    def _take_back(self, given: Request, signed: Request, response: Response | None) -> None:
+        """Takes our header back when the response is there, or an error instead.
+
+        Both hold their requests, headers and all, and are pickled with them: what a worker returns must not
+        carry the token.
+        """
+        if self._signer.is_signed(given.headers):
+            return  # it is the caller's own
+        # The library does not throw its error into a flow. It closes it, while it handles the error.
+        self._forget(signed, response or sys.exc_info()[1])
+
+    @abstractmethod
+    def _forget(self, signed: Request, outcome: Response | BaseException | None) -> None:
+        """Removes our header from what is kept of a request that was sent, and from what became of it."""
 
 
 def _header_of(credential: Credential) -> Credential:

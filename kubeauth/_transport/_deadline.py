@@ -10,7 +10,7 @@ from typing import Any, Self
 
 
 class Deadline:
-    """Cuts the connection when the time is up. For one request after the other, by callers that may block.
+    """Cuts the connections when the time is up. For one request after the other, by callers that may block.
 
     `with deadline: client.get(url, extensions={"trace": deadline.notice})`
     """
@@ -20,13 +20,13 @@ class Deadline:
         self.has_passed = False
         self._seconds = seconds
         self._timer: threading.Timer | None = None
-        # Stays from one request to the next: that may go over the same.
-        self._connection: socket.socket | None = None
+        # They stay from one request to the next: that may go over the same, or back to an earlier one.
+        self._connections: tuple[socket.socket, ...] = ()
 
     def __enter__(self) -> Self:
         self.has_passed = False
         if self._seconds is not None:
-            self._timer = threading.Timer(max(self._seconds, 0), self._cut)
+            self._timer = threading.Timer(max(self._seconds, 0), self.cut)
             self._timer.daemon = True
             with suppress(RuntimeError):  # too many threads: then it is httpx's timeout alone
                 self._timer.start()
@@ -40,13 +40,23 @@ class Deadline:
         """Called by httpcore for all that it does: what it connects is a stream with a socket."""
         found = getattr(info.get("return_value"), "get_extra_info", None)
         if found is not None:
-            self._connection = found("socket")
+            still_open = [each for each in self._connections if each.fileno() != -1]
+            connected = found("socket")
+            self._connections = (*still_open, connected) if connected is not None else tuple(still_open)
             if self.has_passed:
-                self._cut()
+                self.cut()
 
-    def _cut(self) -> None:
+    def spare(self) -> bool:
+        """Leaves the connections alone until the next is noticed. False if it is too late for that.
+
+        For a handshake, which has a time limit of its own: ssl loses a socket that is cut before it begins.
+        """
+        self._connections = ()
+        return not self.has_passed
+
+    def cut(self) -> None:
         self.has_passed = True
-        if self._connection is not None:
+        for connection in self._connections:
             with suppress(OSError):
                 # Not closed: the descriptor would be somebody else's while it is read from.
-                self._connection.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)

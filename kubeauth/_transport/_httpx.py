@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -124,7 +124,7 @@ class AsyncKubeTransport(AsyncTransport[httpx.Request, httpx.Response], httpx.As
 
         httpx.AsyncClient(transport=kubeauth.AsyncKubeTransport(config), base_url=config.server)
 
-    Belongs to the event loop it is first used in, and does not work in a child after a fork.
+    Belongs to the event loop it is first used in; in a child after a fork, to one of the child's own.
     """
 
     _byte_stream = httpx.ByteStream
@@ -198,17 +198,34 @@ class KubeAuth(AuthFlow[httpx.Request, httpx.Response], httpx.Auth):
 
     def _signed(self, request: httpx.Request, credential: Credential) -> httpx.Request:
         headers = self._signer.headers(request.headers, credential) or httpx.Headers(request.headers)
-        signed = _copied(request, headers)
+        signed = copied(request, headers)
         signed.extensions = {**request.extensions, SIGNED_BY_AUTH: True}
         return signed
+
+    def _forget(self, signed: httpx.Request, outcome: httpx.Response | BaseException | None) -> None:
+        for request in (signed, *_requests_of(outcome)):
+            # What is handled just now may be an error of somebody else, who has signed that request.
+            if SIGNED_BY_AUTH in request.extensions:
+                request.headers.pop("Authorization", None)
+
+
+def _requests_of(outcome: httpx.Response | BaseException | None) -> Iterator[httpx.Request]:
+    """All that it holds. Redirects are copies, headers and all; and a hook may raise about a response."""
+    if isinstance(outcome, httpx.HTTPError) and outcome._request is not None:
+        yield outcome._request
+    last = getattr(outcome, "response", outcome)
+    if isinstance(last, httpx.Response):
+        for response in (*last.history, last):
+            yield from (each for each in (response._request, response.next_request) if each is not None)
 
 
 def _signed(signer: Signer, request: httpx.Request, credential: Credential) -> httpx.Request:
     headers = signer.headers(request.headers, credential)
-    return request if headers is None else _copied(request, headers)
+    return request if headers is None else copied(request, headers)
 
 
-def _copied(request: httpx.Request, headers: httpx.Headers) -> httpx.Request:
+def copied(request: httpx.Request, headers: httpx.Headers) -> httpx.Request:
+    """The same request, with these headers."""
     # Not by its constructor, which would copy headers, URL and extensions once more, and forget the content.
     copy = httpx.Request.__new__(httpx.Request)
     copy.__dict__.update(request.__dict__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
@@ -124,7 +124,7 @@ class AsyncKubeTransport(AsyncTransport[httpx2.Request, httpx2.Response], httpx2
 
         httpx2.AsyncClient(transport=kubeauth.AsyncKubeTransport(config), base_url=config.server)
 
-    Belongs to the event loop it is first used in, and does not work in a child after a fork.
+    Belongs to the event loop it is first used in; in a child after a fork, to one of the child's own.
     """
 
     _byte_stream = httpx2.ByteStream
@@ -198,17 +198,34 @@ class KubeAuth(AuthFlow[httpx2.Request, httpx2.Response], httpx2.Auth):
 
     def _signed(self, request: httpx2.Request, credential: Credential) -> httpx2.Request:
         headers = self._signer.headers(request.headers, credential) or httpx2.Headers(request.headers)
-        signed = _copied(request, headers)
+        signed = copied(request, headers)
         signed.extensions = {**request.extensions, SIGNED_BY_AUTH: True}
         return signed
+
+    def _forget(self, signed: httpx2.Request, outcome: httpx2.Response | BaseException | None) -> None:
+        for request in (signed, *_requests_of(outcome)):
+            # What is handled just now may be an error of somebody else, who has signed that request.
+            if SIGNED_BY_AUTH in request.extensions:
+                request.headers.pop("Authorization", None)
+
+
+def _requests_of(outcome: httpx2.Response | BaseException | None) -> Iterator[httpx2.Request]:
+    """All that it holds. Redirects are copies, headers and all; and a hook may raise about a response."""
+    if isinstance(outcome, httpx2.HTTPError) and outcome._request is not None:
+        yield outcome._request
+    last = getattr(outcome, "response", outcome)
+    if isinstance(last, httpx2.Response):
+        for response in (*last.history, last):
+            yield from (each for each in (response._request, response.next_request) if each is not None)
 
 
 def _signed(signer: Signer, request: httpx2.Request, credential: Credential) -> httpx2.Request:
     headers = signer.headers(request.headers, credential)
-    return request if headers is None else _copied(request, headers)
+    return request if headers is None else copied(request, headers)
 
 
-def _copied(request: httpx2.Request, headers: httpx2.Headers) -> httpx2.Request:
+def copied(request: httpx2.Request, headers: httpx2.Headers) -> httpx2.Request:
+    """The same request, with these headers."""
     # Not by its constructor, which would copy headers, URL and extensions once more, and forget the content.
     copy = httpx2.Request.__new__(httpx2.Request)
     copy.__dict__.update(request.__dict__)

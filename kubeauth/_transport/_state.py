@@ -17,8 +17,9 @@ from kubeauth._config._server import without_password
 from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._credential import Credential
-from kubeauth._credentials._fork import call_after_fork
 from kubeauth._credentials._status import Status
+from kubeauth._credentials._staying import Staying
+from kubeauth._fork import call_after_fork
 from kubeauth._secret import Secret
 from kubeauth._transport._given import config_of
 from kubeauth._transport._leases import Ledger, Pool
@@ -43,7 +44,7 @@ _REBUILD_AFTER = 1.0
 _SHORT = 65536
 
 
-class TransportState(ABC, Generic[Inner]):
+class TransportState(Staying, ABC, Generic[Inner]):
     """Credential, trust, connections. Everything that can be wrong without a server raises here."""
 
     _byte_stream: ClassVar[type]

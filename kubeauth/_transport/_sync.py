@@ -17,7 +17,7 @@ from kubeauth._transport._leases import Pool
 from kubeauth._transport._shapes import Request, Response, SyncInner, SyncStream
 from kubeauth._transport._sign import is_welcome
 from kubeauth._transport._state import TransportState, logger
-from kubeauth._transport._threads import Lock, run, shielded
+from kubeauth._transport._threads import Lock, new_lock, run, shielded
 from kubeauth._transport._tls import handshakes
 from kubeauth._transport._words import hide_locals, tls_failure
 from kubeauth.errors import KubeAuthError
@@ -68,7 +68,7 @@ class SyncTransport(TransportState[SyncInner[Request, Response]], Generic[Reques
     _gate: Lock
 
     def _new_gate(self) -> Lock:
-        return Lock()
+        return new_lock()
 
     def _send(self, request: Request) -> Response:
         self._check(request)

@@ -13,6 +13,10 @@ T = TypeVar("T")
 Lock = threading.Lock
 
 
+def new_lock() -> Lock:
+    return Lock()
+
+
 def run(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Does `work`, which may block."""
     return work(*args, **kwargs)

@@ -9,7 +9,7 @@ import ssl
 from contextlib import suppress
 from typing import Protocol
 
-from kubeauth._transport._shapes import URLLike
+from kubeauth._transport._shapes import RequestLike
 from kubeauth.inner._pool import Origin
 
 _PORTS = {"http": 80, "https": 443}
@@ -40,12 +40,14 @@ class Library(Protocol):
     def UnsupportedProtocol(self) -> type[Exception]: ...
 
 
-def origin_of(url: URLLike, library: Library) -> Origin:
+def origin_of(request: RequestLike, library: Library) -> Origin:
     """Where a request goes. A websocket begins as any other request."""
+    url = request.url
     scheme = {"ws": "http", "wss": "https"}.get(url.scheme, url.scheme)
     if scheme not in _PORTS:
         raise library.UnsupportedProtocol(f"the URL of a request must be http or https, not {url.scheme!r}")
-    return scheme, url.raw_host.decode("ascii"), url.port or _PORTS[scheme]
+    host = url.raw_host.decode("ascii")
+    return scheme, host, url.port or _PORTS[scheme], request.extensions.get("sni_hostname") or host
 
 
 def refuse_a_limit(max_connections: int | None) -> None:
@@ -68,6 +70,8 @@ class Channel:
     def __init__(self, connected: socket.socket, origin: Origin, library: Library) -> None:
         self.origin = origin
         self.idle_since = 0.0
+        self.has_hung_up = False
+        """Whether it takes no more."""
         self._socket = connected
         self._library = library
         self._unread = b""

@@ -17,14 +17,14 @@ _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;[^\r\n]*)?\r")
 _END = re.compile(rb"\n\r?\n")
 _FOLD = re.compile(rb"\r?\n[ \t]+")
 
-# Of a head, of a line, of trailers: what is longer has no end, or no sense.
+# Of heads and trailers together, of a line: what is longer has no end, or no sense.
 _MOST = 100 * 1024
 
 
 class Outgoing:
     """A request: its head, and how its body is written. `illegal` is raised for what must not be sent."""
 
-    __slots__ = ("_chunked", "_illegal", "_left", "closes", "head")
+    __slots__ = ("_chunked", "_illegal", "_left", "closes", "head", "upgrades")
 
     def __init__(
         self, method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]], illegal: type[Exception]
@@ -34,16 +34,32 @@ class Outgoing:
         self._left = 0
         self.closes = False
         """Whether it asks for the connection to be closed afterwards."""
+        self.upgrades = False
+        """Whether it asks for something else to be spoken afterwards."""
         lines = [b"%b %b HTTP/1.1\r\n" % (method.encode("ascii", "replace"), target)]
+        hosts, lengths, codings = 0, [], []
         for name, value in headers:
-            lines.append(b"%b: %b\r\n" % (name, value))
             kind = name.lower()
             if kind == b"content-length":
-                self._left = _length([value], illegal)
+                lengths.append(value)
+                continue
+            lines.append(b"%b: %b\r\n" % (name, value))
+            if kind == b"host":
+                hosts += 1
             elif kind == b"transfer-encoding":
-                self._chunked = _is_chunked([value], illegal)
+                codings.append(value)
             elif kind == b"connection":
-                self.closes = _says_close(value)
+                self.closes = self.closes or _says_close(value)
+            elif kind == b"upgrade":
+                self.upgrades = True
+        # One host and one length: if there were two, each who reads them could go by another.
+        if hosts != 1:
+            raise illegal("A request must have one Host header")
+        if codings:
+            self._chunked = _is_chunked(codings, illegal)
+        elif lengths:
+            self._left = _length(lengths, illegal)
+            lines.append(b"Content-Length: %d\r\n" % self._left)
         lines.append(b"\r\n")
         self.head = b"".join(lines)
         if self.head.count(b"\n") != len(lines) or not _REQUEST.fullmatch(self.head):
@@ -72,13 +88,14 @@ class Answer:
     """An answer, as it comes in. `broken` is raised for what cannot be one, or stops in the middle."""
 
     __slots__ = (
-        "_broken", "_chunked", "_left", "_line_of", "_method", "_partial", "_trailers", "complete", "headers",
-        "keeps", "reason", "rest", "status", "switched", "version",
+        "_broken", "_chunked", "_left", "_line_of", "_method", "_partial", "_spent", "_upgrades", "complete",
+        "headers", "keeps", "reason", "rest", "status", "switched", "version",
     )  # fmt: skip
 
-    def __init__(self, method: str, broken: type[Exception]) -> None:
+    def __init__(self, method: str, broken: type[Exception], *, upgrades: bool = False) -> None:
         self._method = method
         self._broken = broken
+        self._upgrades = upgrades
         self.version = self.reason = b""
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
@@ -94,14 +111,18 @@ class Answer:
         self._left: int | None = None  # of the body or of a chunk; None: until the end
         self._line_of = "size"  # what the next line between chunks is for
         self._partial = b""
-        self._trailers = 0
+        self._spent = 0  # on heads and trailers
 
     def begin(self, data: bytes) -> bool:
         """Takes what was received, nothing if the other side has closed. Whether the head is there."""
         if not data:
             raise self._broken("Server disconnected without sending a response.")
+        # Not from the start each time: a head may come byte by byte.
+        seen = max(0, len(self.rest) - 2)
         self.rest += data
-        while (end := _END.search(self.rest)) is not None:
+        while (end := _END.search(self.rest, seen)) is not None:
+            seen = 0
+            self._spend(end.end())
             head, self.rest = self.rest[: end.start()], self.rest[end.end() :]
             self._read(head)
             # 100 Continue and 103 Early Hints announce another.
@@ -167,6 +188,8 @@ class Answer:
 
     def _measure(self, lengths: list[bytes], codings: list[bytes]) -> None:
         """How long the body is."""
+        if self.status == 101 and not self._upgrades:
+            raise self._broken("101 Switching Protocols, which nobody asked for")
         if self.status == 101 or (self._method == "CONNECT" and 200 <= self.status < 300):
             self.complete = self.switched = True
             self.keeps = False
@@ -177,6 +200,8 @@ class Answer:
         elif codings:
             self._chunked = _is_chunked(codings, self._broken)
             self._left = 0
+            if lengths:
+                self.keeps = False  # somebody in between may have gone by the other
         elif lengths:
             self._left = _length(lengths, self._broken)
             self.complete = self._left == 0
@@ -223,8 +248,7 @@ class Answer:
                 raise self._broken("a chunk is longer than it said")
             self._line_of = "size"
         else:
-            self._trailers += len(line)
-            self._bound(self._trailers)
+            self._spend(len(line))
             self.complete = line == b"\r"
             if not self.complete and not _FIELD.fullmatch(line):
                 raise self._broken("illegal trailer")
@@ -233,6 +257,11 @@ class Answer:
         self.complete = complete
         if complete and more:
             self.keeps = False  # whatever that is, nobody asked for it
+
+    def _spend(self, length: int) -> None:
+        """All of them together: there is no end of heads either, if each announces another."""
+        self._spent += length
+        self._bound(self._spent)
 
     def _bound(self, length: int) -> None:
         if length > _MOST:

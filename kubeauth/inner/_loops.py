@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import anyio
-from anyio.lowlevel import checkpoint
+from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from kubeauth.inner._connection import Channel, Library
 from kubeauth.inner._pool import Origin
@@ -66,6 +66,7 @@ class Connection(Channel):
         except TimeoutError as error:
             raise self._library.WriteTimeout(str(error)) from error
         except (OSError, ValueError) as error:
+            self.has_hung_up = True
             raise self._library.WriteError(str(error)) from error
         finally:
             self._writing = False
@@ -93,6 +94,8 @@ class Connection(Channel):
             await wait(self._socket)
 
     async def _sent(self, buffer: bytes) -> None:
+        # There may be nothing to wait for below, and what is cancelled must not be done.
+        await checkpoint_if_cancelled()
         left = memoryview(buffer)
         while left:
             self._check_open()
@@ -107,10 +110,10 @@ class Connection(Channel):
 
 
 async def connect(
-    origin: Origin, context: ssl.SSLContext | None, server_name: str, within: float | None, library: Library
+    origin: Origin, context: ssl.SSLContext | None, within: float | None, library: Library
 ) -> Connection:
     """A new connection, with TLS if there is a context for it."""
-    _, host, port = origin
+    _, host, port, server_name = origin
     try:
         with anyio.fail_after(within):
             connected = await connect_to_first(await _addresses(host, port))

@@ -14,43 +14,61 @@ from kubeauth.inner._pool import Pool
 from kubeauth.inner._threads import Connection, connect
 
 
+class Parts(Iterator[bytes]):
+    """The parts of a body, as they come in."""
+
+    def __init__(self, body: Body) -> None:
+        self._body = body
+
+    def __next__(self) -> bytes:
+        body = self._body
+        answer = body.answer
+        try:
+            while not answer.complete:
+                data = answer.rest or body.connection.read(SIZE, body.timeout)
+                if part := answer.take(data):
+                    return part
+        except BaseException:
+            body.give_back()
+            raise
+        raise StopIteration
+
+    def __del__(self) -> None:
+        # Whoever leaves a loop in the middle, and forgets the response, would keep its connection for ever.
+        self._body.give_back()
+
+
 class Body:
     """The body of an answer. When it is closed its connection may be lent again, if all of it was read."""
 
     def __init__(
         self, pool: Pool[Connection], connection: Connection, answer: Answer, timeout: float | None
     ) -> None:
+        self.connection = connection
+        self.answer = answer
+        self.timeout = timeout
         self._pool = pool
-        self._connection = connection
-        self._answer = answer
-        self._timeout = timeout
         self._owed = [connection]
 
     def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        answer = self._answer
-        try:
-            while not answer.complete:
-                data = answer.rest or self._connection.read(SIZE, self._timeout)
-                if part := answer.take(data):
-                    return part
-        except BaseException:
-            self._give_back()
-            raise
-        raise StopIteration
+        return Parts(self)
 
     def close(self) -> None:
-        self._give_back()
+        self.give_back()
 
-    def _give_back(self) -> None:
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether its next part is there, or its end: nobody will have to wait for it."""
+        return bool(self.answer.rest) or self.answer.complete
+
+    def give_back(self) -> None:
+        """The connection: to be lent again, or not."""
         try:
             # Once: if it came back twice, two requests would have it at a time.
             connection = self._owed.pop()
         except IndexError:
             return
-        if self._answer.complete and self._answer.keeps:
+        if self.answer.complete and self.answer.keeps:
             self._pool.put(connection)
         else:
             self._pool.drop(connection)
@@ -79,13 +97,15 @@ class SyncDirect(ABC, Generic[Request, Response]):
     def _send(self, request: Request) -> Response:
         target = request.extensions.get("target", request.url.raw_path)
         outgoing = Outgoing(request.method, target, request.headers.raw, self._library.LocalProtocolError)
-        answer = Answer(request.method, self._library.RemoteProtocolError)
+        answer = Answer(request.method, self._library.RemoteProtocolError, upgrades=outgoing.upgrades)
         timeouts = request.extensions.get("timeout", {})
         connection = self._connected(request, timeouts.get("connect"))
         try:
             try:
                 self._write(connection, outgoing, request.stream, timeouts.get("write"))
             except self._library.WriteError:
+                if not connection.has_hung_up:
+                    raise  # the body's own: it may come from another request
                 # It may have hung up because it has seen enough, and say why.
                 outgoing.closes = True
             while not answer.begin(connection.read(SIZE, timeouts.get("read"))):
@@ -100,14 +120,13 @@ class SyncDirect(ABC, Generic[Request, Response]):
         return self._answered(answer, connection, timeouts.get("read"))
 
     def _connected(self, request: Request, within: float | None) -> Connection:
-        origin = origin_of(request.url, self._library)
+        origin = origin_of(request, self._library)
         while (idle := self._pool.take(origin)) is not None:
             if not idle.is_readable:
                 return idle
             self._pool.drop(idle)  # the other side has closed it
         context = self._context if origin[0] == "https" else None
-        name = request.extensions.get("sni_hostname") or origin[1]
-        connection = connect(origin, context, name, within, self._library)
+        connection = connect(origin, context, within, self._library)
         self._pool.add(connection)
         return connection
 

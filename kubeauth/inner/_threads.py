@@ -42,10 +42,14 @@ class Connection(Channel):
         self._writing = True
         try:
             self._prepare(timeout)
-            self._socket.sendall(buffer)
+            left = memoryview(buffer)
+            while left:
+                # Not sendall: its limit would be for all of it, however well it goes.
+                left = left[self._socket.send(left) :]
         except TimeoutError as error:
             raise self._library.WriteTimeout(str(error)) from error
         except (OSError, ValueError) as error:
+            self.has_hung_up = True
             raise self._library.WriteError(str(error)) from error
         finally:
             self._writing = False
@@ -62,10 +66,10 @@ class Connection(Channel):
 
 
 def connect(
-    origin: Origin, context: ssl.SSLContext | None, server_name: str, within: float | None, library: Library
+    origin: Origin, context: ssl.SSLContext | None, within: float | None, library: Library
 ) -> Connection:
     """A new connection, with TLS if there is a context for it."""
-    _, host, port = origin
+    _, host, port, server_name = origin
     try:
         connected = socket.create_connection((host, port), within)
         try:

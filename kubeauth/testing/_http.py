@@ -75,7 +75,8 @@ class Listener:
             connections = list(self._open.values())
         for connection in connections:
             with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+                # Not that of ssl, which takes the TLS away from the thread that is in the middle of it.
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Takes no more connections, and ends those there are."""

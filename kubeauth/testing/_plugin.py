@@ -7,40 +7,26 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from kubeauth.testing._script import Script
 
 V1 = "client.authentication.k8s.io/v1"
 
-# Runs without site-packages, so it starts quickly. Reads what to say from the file beside it.
-_SCRIPT = r"""
-import datetime, json, os, sys, time
-here = os.path.abspath(__file__)
-line = json.dumps({
-    "info": os.environ.get("KUBERNETES_EXEC_INFO"),
-    "arguments": sys.argv[1:],
-    "environment": {k: v for k, v in os.environ.items() if k != "KUBERNETES_EXEC_INFO"},
-    "stdin_is_terminal": os.isatty(0),
-}).encode() + b"\n"
-runs = os.open(here + ".runs", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-os.write(runs, line)
-os.close(runs)
-with open(here + ".answer", encoding="utf-8") as file:
-    answer = json.load(file)
-time.sleep(answer["sleep"])
-sys.stderr.write(answer["stderr"])
-sys.stderr.flush()
-if answer["stdout"] is not None:
-    sys.stdout.write(answer["stdout"])
-elif not answer["exit_code"]:
+_PARTICULARS = r"""
+import datetime
+info = os.environ.pop("KUBERNETES_EXEC_INFO", None)
+def run():
+    given = {"info": info, "arguments": sys.argv[1:], "environment": dict(os.environ)}
+    return {**given, "stdin_is_terminal": os.isatty(0)}
+def document(answer):
     status = dict(answer["status"])
     if answer["expires_in"] is not None:
         end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=answer["expires_in"])
         status["expirationTimestamp"] = end.strftime("%Y-%m-%dT%H:%M:%SZ")
-    info = json.loads(os.environ.get("KUBERNETES_EXEC_INFO") or "{}")
-    version = answer["api_version"] or info.get("apiVersion") or "client.authentication.k8s.io/v1"
-    json.dump({"apiVersion": version, "kind": "ExecCredential", "status": status}, sys.stdout)
-sys.exit(answer["exit_code"])
+    asked = json.loads(info or "{}").get("apiVersion")
+    version = answer["api_version"] or asked or "client.authentication.k8s.io/v1"
+    return {"apiVersion": version, "kind": "ExecCredential", "status": status}
 """
 
 
@@ -55,7 +41,7 @@ class PluginRun:
     stdin_is_terminal: bool
 
 
-class PluginScript:
+class PluginScript(Script):
     """An exec plugin in a directory of yours.
 
         plugin = PluginScript(tmp_path)
@@ -68,9 +54,7 @@ class PluginScript:
     """
 
     def __init__(self, directory: str | os.PathLike[str], name: str = "plugin") -> None:
-        self.path = Path(directory, name).absolute()
-        self.path.write_text(f"#!{sys.executable} -IS\n{_SCRIPT}", encoding="utf-8")
-        self.path.chmod(0o700)
+        super().__init__(directory, name, _PARTICULARS)
         self.answer(token="token-of-the-plugin")  # noqa: S106 -- a secret to nobody
 
     def answer(
@@ -96,14 +80,8 @@ class PluginScript:
             "status": {name: value for name, value in status.items() if value is not None},
             "expires_in": expires_in,
             "api_version": api_version,
-            "stdout": stdout,
-            "stderr": stderr,
-            "exit_code": exit_code,
-            "sleep": sleep,
         }
-        new = Path(f"{self.path}.answer.new")
-        new.write_text(json.dumps(answer), encoding="utf-8")
-        new.replace(f"{self.path}.answer")
+        self._say(answer, stdout=stdout, stderr=stderr, exit_code=exit_code, sleep=sleep)
 
     def stanza(self, arguments: Sequence[str] = (), **fields: Any) -> dict[str, Any]:
         """`users[].user.exec` for a kubeconfig; `fields` are added, or replace what is there."""
@@ -115,11 +93,7 @@ class PluginScript:
     @property
     def runs(self) -> list[PluginRun]:
         """Every run so far, in the order they started."""
-        try:
-            lines = Path(f"{self.path}.runs").read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return []
-        return [_run(json.loads(line)) for line in lines]
+        return [_run(each) for each in self._remembered()]
 
 
 def _run(said: dict[str, Any]) -> PluginRun:

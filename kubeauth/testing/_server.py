@@ -82,18 +82,25 @@ class Watch:
     """The server's side of a watch: what is sent reaches every client that watches."""
 
     def __init__(self) -> None:
-        # Guards both lists, and tells of every change.
+        # Guards all of it, and tells of every change.
         self._changed = threading.Condition()
         self._events: list[bytes | None] = []
         self._watchers = 0
+        self._is_closed = False
 
     def send(self, event: object) -> None:
         """One event, as a line of JSON."""
         self._add(json.dumps(event).encode() + b"\n")
 
     def end(self) -> None:
-        """The stream is over, in good order."""
+        """The stream is over, in good order. Whoever watches again gets another one."""
         self._add(None)
+
+    def close(self) -> None:
+        """As `end`, and it is over at once for whoever comes later."""
+        with self._changed:
+            self._is_closed = True
+        self.end()
 
     def wait_for_watchers(self, count: int = 1, timeout: float = 10.0) -> None:
         """Returns when `count` clients have opened the watch. TimeoutError if they do not."""
@@ -117,6 +124,8 @@ class Watch:
         for position in itertools.count(first):
             with self._changed:
                 while len(self._events) <= position:
+                    if self._is_closed:
+                        return
                     self._changed.wait()
                 line = self._events[position]
             if line is None:

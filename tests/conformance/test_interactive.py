@@ -18,10 +18,10 @@ from kubeauth import ExecOptions
 from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._exec._interactive import interactive
 from kubeauth._exec._plugin import Plugin
-from kubeauth.errors import PluginTimeout
+from kubeauth.errors import PluginFailed, PluginTimeout
 from kubeauth.testing import APIServer, FakeClock
 from tests.conformance.plugins import V1, V1BETA1, Seen, ShellPlugin, credential, exec_config, stanza_of
-from tests.faces import Face
+from tests.faces import FACES, Face
 from tests.residue import wait_until
 
 ROOT = Path(__file__).parent.parent.parent
@@ -173,6 +173,7 @@ def test_somebody_types_x17_x19_t10_t15(anybody: APIServer, tmp_path: Path, mode
     assert session.is_interactive is True
 
 
+@pytest.mark.parametrize("face", FACES, ids=str)  # what is below a client has no part in it
 @pytest.mark.parametrize("line", ["open sesame", "\x03"], ids=["types", "interrupts"])
 def test_through_every_face_x17_x19(face: Face, anybody: APIServer, tmp_path: Path, line: str) -> None:
     """In an event loop the plugin is run by another thread, but it is the same terminal."""
@@ -256,6 +257,17 @@ def test_a_person_may_take_their_time_x18(tmp_path: Path) -> None:
     assert answer.token is not None
     with pytest.raises(PluginTimeout):
         Plugin(config, None, Seen(), is_terminal=lambda: False).ask()
+
+
+@pytest.mark.parametrize(
+    ("tty", "words"), [(False, "It said nothing"), (True, "What it said, if anything, stands above")]
+)
+def test_what_is_said_on_a_terminal_is_not_denied_x18(tmp_path: Path, tty: bool, words: str) -> None:
+    """There its stderr is the terminal, and nobody listens in."""
+    script = ShellPlugin(tmp_path)
+    script.path.write_text("#!/bin/sh\nexit 3\n")
+    with pytest.raises(PluginFailed, match=f"exit code 3\\. {words}; run the command"):
+        Plugin(exec_config(script.path), None, Seen(), is_terminal=lambda: tty).ask()
 
 
 @pytest.mark.parametrize("tty", [False, True])

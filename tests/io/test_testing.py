@@ -134,6 +134,17 @@ class TestAPIServer:
                 with pytest.raises(kubeauth.errors.ClientCertificateError):
                     client.get("/version")
 
+    def test_a_watch_that_is_closed_is_over_for_whoever_comes_later_too(self) -> None:
+        with APIServer(tls=False) as server, httpx.Client(base_url=server.url) as client:
+            watch = server.watch("/watch")
+            watch.end()
+            with client.stream("GET", "/watch") as after_the_end:
+                watch.wait_for_watchers()
+                watch.send({"n": 1})
+                watch.close()
+                assert list(after_the_end.iter_lines()) == ['{"n": 1}']
+            assert client.get("/watch").text == ""
+
     def test_a_watch_reaches_all_who_watch(self) -> None:
         with APIServer() as server, kubeauth.Client(server.config()) as client:
             watch = server.watch("/watch")

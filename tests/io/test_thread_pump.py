@@ -1,4 +1,4 @@
-"""How a program is heard where pipes cannot be polled. The same is asked of the way that is used here."""
+"""How a program is told and heard where pipes cannot be polled. The same is asked of the way used here."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from io import FileIO
+from pathlib import Path
 
 import pytest
 
-from kubeauth._exec._pump import PollPump, ThreadPump
+from kubeauth._exec._pump import PollPump, ThreadPump, Told
 from tests.residue import no_residue
 
 
@@ -20,22 +22,58 @@ def kind(request: pytest.FixtureRequest) -> Iterator[type[PollPump] | type[Threa
         yield request.param
 
 
-def heard(kind: type[PollPump] | type[ThreadPump], code: str, **options: int) -> PollPump | ThreadPump:
-    popen = subprocess.Popen([sys.executable, "-ISc", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with kind(popen, **({"max_output": 1000, "kept": 10} | options)) as pump:
+def heard(
+    kind: type[PollPump] | type[ThreadPump],
+    code: str,
+    *,
+    max_output: int = 1000,
+    kept: int = 10,
+    passes_on: bool = True,
+    told: bytes | None = None,
+) -> PollPump | ThreadPump:
+    theirs, ours = os.pipe()
+    popen = subprocess.Popen(
+        [sys.executable, "-ISc", code],
+        stdin=theirs if told is not None else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    os.close(theirs)
+    stdin = FileIO(ours, "w")
+    if told is None:
+        stdin.close()
+    with kind(
+        popen,
+        max_output=max_output,
+        kept=kept,
+        passes_on=passes_on,
+        told=Told(stdin, told) if told is not None else None,
+    ) as pump:
         while not pump.hear(0.05) and not pump.too_much:
             pass
-        popen.kill()
-        popen.wait()
+        if pump.too_much:
+            popen.kill()
+        while popen.poll() is None:
+            pump.hear(0.05)
     return pump
 
 
 def test_what_it_says(kind: type[PollPump], capfd: pytest.CaptureFixture[str]) -> None:
-    pump = heard(kind, "import sys; print('out'); print('many words on stderr', file=sys.stderr)")
+    pump = heard(kind, "import sys; print('out'); print('many words\\non stderr', file=sys.stderr)", kept=12)
     assert pump.output() == b"out\n"
     assert pump.stderr_tail() == b"on stderr\n"
     assert not pump.too_much
-    assert capfd.readouterr().err == "many words on stderr\n"
+    assert capfd.readouterr().err == "many words\non stderr\n"
+
+
+def test_what_is_kept_of_stderr_begins_with_a_whole_line(kind: type[PollPump]) -> None:
+    """Else it could begin in the middle of a secret, which nobody would recognise any more."""
+    pump = heard(kind, "import sys; print('password\\n=hunter22secret\\nno', file=sys.stderr)")
+    assert pump.stderr_tail() == b"no\n"
+    pump = heard(kind, "import sys; sys.stderr.write('password=hunter22secret')")
+    assert pump.stderr_tail() == b"(one line, too long to repeat)"
+    pump = heard(kind, "import sys; sys.stderr.write('0123456789')")
+    assert pump.stderr_tail() == b"0123456789"
 
 
 def test_too_much(kind: type[PollPump]) -> None:
@@ -47,6 +85,45 @@ def test_both_at_once(kind: type[PollPump], capfd: pytest.CaptureFixture[str]) -
     pump = heard(kind, code, max_output=10**6)
     assert len(pump.output()) == 300 * 100
     assert len(capfd.readouterr().err) == 300 * 1000
+
+
+MUCH = b"0123456789" * 50_000
+
+
+def test_it_is_told_everything_and_that_there_is_no_more(kind: type[PollPump]) -> None:
+    code = "import sys; data = sys.stdin.buffer.read(); print(len(data), data[-3:].decode())"
+    assert heard(kind, code, told=MUCH).output() == b"500000 789\n"
+    assert heard(kind, code, told=b"").output() == b"0 \n"
+
+
+def test_one_that_says_much_before_it_reads_is_heard(kind: type[PollPump]) -> None:
+    code = "import sys; print('x' * 300_000, flush=True); print(len(sys.stdin.buffer.read()))"
+    assert heard(kind, code, told=MUCH, max_output=10**6).output() == b"x" * 300_000 + b"\n500000\n"
+
+
+def test_one_that_reads_after_it_has_said_everything_is_told(kind: type[PollPump], tmp_path: Path) -> None:
+    code = (
+        "import os, sys; os.close(1); os.close(2); data = sys.stdin.buffer.read(); "
+        f"open({str(tmp_path / 'read')!r}, 'w').write(str(len(data)))"
+    )
+    heard(kind, code, told=MUCH)
+    assert (tmp_path / "read").read_text() == "500000"
+
+
+@pytest.mark.parametrize("code", ["print('out')", "import os; os.close(0); print('out')"])
+def test_one_that_does_not_want_to_know_need_not(code: str, kind: type[PollPump]) -> None:
+    assert heard(kind, code, told=MUCH).output() == b"out\n"
+
+
+def test_its_stderr_can_be_kept_to_ourselves(kind: type[PollPump], capfd: pytest.CaptureFixture[str]) -> None:
+    pump = heard(kind, "import sys; print('many words', file=sys.stderr)", kept=20, passes_on=False)
+    assert pump.stderr_tail() == b"many words\n"
+    assert capfd.readouterr().err == ""
+
+
+def test_what_it_is_told_is_not_printed() -> None:
+    with FileIO(os.devnull) as stdin:
+        assert "secret" not in repr(Told(stdin, b"secret"))
 
 
 def test_interactive_only_stdout_is_heard(kind: type[PollPump]) -> None:

@@ -6,8 +6,10 @@ import gzip
 import socket
 import ssl
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -46,7 +48,7 @@ def client(
     timeout: Any = 10.0,
     **options: Any,
 ) -> Iterator[Driver]:
-    """A plain client of the library, with our transport alone below it."""
+    """A plain client of the library, with our transport alone below it, or for a comparison its own."""
 
     def make() -> Any:
         trust = context or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -135,6 +137,7 @@ class TestAnswers:
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnot a size\r\n",
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nok",
             b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 20_000,
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: spdy/3.1\r\n\r\n",
             b"",
         ],
     )
@@ -214,6 +217,45 @@ class TestRequests:
             with pytest.raises(face.library.LocalProtocolError):
                 it.get("/", headers=headers)
         assert server.talks == []
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            [("Content-Length", "5"), ("Content-Length", "0")],
+            [("Transfer-Encoding", "chunked")] * 2,
+            [("Host", "a"), ("Host", "b")],
+        ],
+    )
+    def test_one_that_could_be_read_in_two_ways_is_not_sent(
+        self, face: Face, headers: list[tuple[str, str]]
+    ) -> None:
+        """As httpx has it."""
+        for one in (face, replace(face, direct=False)):
+            with RawServer(always(OK)) as server, client(one, server) as it:
+                with pytest.raises(face.library.LocalProtocolError):
+                    it.request("POST", "/", content=b"", headers=headers)
+                assert server.requests == []
+
+    @HALF_SENT
+    def test_a_body_that_fails_is_not_taken_for_a_server_that_has_seen_enough(self, face: Face) -> None:
+        """It may come from another request, which fails as this one could."""
+
+        def converse(talk: Talk) -> None:
+            talk.request(b"half\r\n")
+            talk.say(OK)
+            talk.until_closed()
+
+        def half() -> Iterator[bytes]:
+            yield b"half"
+            raise failure
+
+        failure = face.library.WriteError("of another request")
+        for one in (face, replace(face, direct=False)):
+            content: Any = in_a_thread(half()) if face.is_async else half()
+            with no_residue(), RawServer(converse) as server, client(one, server) as it:
+                with pytest.raises(face.library.WriteError) as caught:
+                    it.request("POST", "/", content=content)
+                assert caught.value is failure
 
     def test_a_long_one_to_a_server_that_is_slow_to_read(self, face: Face, authority: Authority) -> None:
         body = bytes(range(256)) * 20_000 + b"end"
@@ -325,6 +367,22 @@ class TestTime:
                 it.request("POST", "/", content=b"x" * 20_000_000)
             ended.set()
 
+    def test_a_server_that_reads_slowly_but_reads(self) -> None:
+        """The limit is for each step, as httpx has it for threads."""
+
+        def converse(talk: Talk) -> None:
+            talk.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+            left = len(body)
+            while left > 0:
+                left -= len(talk.stream.recv(100_000))
+                time.sleep(0.01)
+            talk.say(OK)
+
+        body = b"x" * 15_000_000
+        timeout = httpx.Timeout(20.0, write=1.0)
+        with RawServer(converse) as server, client(Face(httpx, "sync", True), server, timeout=timeout) as it:
+            assert it.request("POST", "/", content=body).content == b"ok"
+
     def test_a_server_that_does_not_shake_hands(self, face: Face, authority: Authority) -> None:
         timeout = face.library.Timeout(10.0, connect=0.05)
         with no_residue(), RawServer(Talk.until_closed) as server:
@@ -374,11 +432,20 @@ class TestConnecting:
     def test_the_name_that_is_asked_for_may_be_another(self, face: Face, authority: Authority) -> None:
         with RawServer(always(OK), pair=authority.server("kubernetes")) as server:
             with client(face, server, trusting(authority)) as it:
-                assert it.get("/", extensions={"sni_hostname": "kubernetes"}).content == b"ok"
-                with pytest.raises(face.library.ConnectError):
-                    it.get("/", extensions={"sni_hostname": "."}, headers={"Connection": "close"}) and it.get(
-                        "/"
-                    )
+                for _ in range(2):
+                    assert it.get("/", extensions={"sni_hostname": "kubernetes"}).content == b"ok"
+                assert len(server.talks) == 1
+
+    def test_and_what_was_shown_for_it_is_not_taken_for_the_first(
+        self, face: Face, authority: Authority
+    ) -> None:
+        """It is kept alive, and goes to the same port; but nobody has looked whether it is this server's."""
+        with RawServer(always(OK), pair=authority.server("kubernetes")) as server:
+            with client(face, server, trusting(authority)) as it:
+                it.get("/", extensions={"sni_hostname": "kubernetes"})
+                with pytest.raises(face.library.ConnectError) as caught:
+                    it.get("/")
+        assert isinstance(caught.value.__cause__, ssl.SSLCertVerificationError)
 
     def test_a_websocket_begins_as_any_request(self, face: Face) -> None:
         with RawServer(always(OK)) as server, client(face, server) as it:
@@ -490,6 +557,15 @@ class TestClosing:
                 pool = it.client._transport._pool
                 assert (len(pool._idle), len(pool._in_use)) == (1, 0)
 
+    @HALF_SENT
+    def test_one_that_is_forgotten_half_read_is_not_kept_for_ever(self, face: Face) -> None:
+        """As httpx does: whoever reads it is garbage, and with it the connection."""
+        answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok"
+        for one in (face, replace(face, direct=False)):
+            with no_residue(), RawServer(always(answer)) as server, client(one, server) as it:
+                left_in_the_middle(it)
+                assert server.ended.acquire(timeout=10)
+
     def test_half_read_it_is_not_lent_again(self, face: Face) -> None:
         answer = b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000
         with no_residue(), RawServer(always(answer)) as server, client(face, server) as it:
@@ -498,6 +574,23 @@ class TestClosing:
             assert server.ended.acquire(timeout=10)
             assert len(it.get("/").content) == 200_000
             assert len(server.talks) == 2
+
+
+def left_in_the_middle(driver: Driver) -> None:
+    request = driver.client.build_request("GET", "/")
+
+    async def left() -> None:
+        response = await driver.client.send(request, stream=True)
+        async for part in response.aiter_raw():
+            assert part == b"ok"
+            break
+
+    if driver._portal is not None:
+        driver._portal.call(left)
+        return
+    for part in driver.client.send(request, stream=True).iter_raw():
+        assert part == b"ok"
+        break
 
 
 class TestNetworkStream:
@@ -580,6 +673,24 @@ class TestEventLoops:
                         assert not transport._pool._in_use
 
             anyio.run(main, backend=face.colour)
+
+    @pytest.mark.parametrize("face", ASYNC, ids=str)
+    def test_a_request_that_was_cancelled_before_is_not_sent(self, face: Face) -> None:
+        """Though there is a connection for it that would take it at once. As httpx has it."""
+
+        async def main(one: Face) -> None:
+            transport = one.PlainTransport(ssl.create_default_context())
+            async with one.PlainClient(transport=transport, base_url=server.url) as it:
+                await it.get("/")
+                with anyio.CancelScope() as scope:
+                    scope.cancel()
+                    await it.post("/")
+                assert scope.cancelled_caught
+
+        for one in (face, replace(face, direct=False)):
+            with no_residue(), RawServer(always(OK)) as server:
+                anyio.run(main, one, backend=face.colour)
+            assert len(server.requests) == 1
 
     @pytest.mark.parametrize("face", ASYNC, ids=str)
     def test_others_have_their_turn_while_a_long_answer_comes_in(
@@ -694,7 +805,7 @@ def test_tls_may_have_to_do_the_other_thing_first(backend: str) -> None:
             with there, Renegotiating(fileno=here.detach()) as ours:
                 ours.setblocking(False)
                 there.sendall(b"hello")
-                connection = _loops.Connection(ours, ("https", "h", 443), httpx)
+                connection = _loops.Connection(ours, ("https", "h", 443, "h"), httpx)
                 if verb == "read":
                     assert await connection.read(100) == b"hello"
                 elif verb == "write":
@@ -822,7 +933,7 @@ def test_a_copy_in_a_child_is_closed_and_the_connection_is_not() -> None:
     """Though a thread of the parent's was reading from it when the child was forked."""
     ours, theirs = socket.socketpair()
     with theirs, ours.dup() as the_parents:
-        copy = _threads.Connection(ours, ("http", "h", 80), httpx)
+        copy = _threads.Connection(ours, ("http", "h", 80, "h"), httpx)
         copy._process, copy._reading = 0, True
         copy.end()
         assert ours.fileno() == -1

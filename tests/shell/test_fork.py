@@ -1,4 +1,4 @@
-"""A sync client made before a fork works in the child, and the parent's goes on."""
+"""A client made before a fork works in the child, and the parent's goes on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import httpx
 import httpx2
 import pytest
@@ -19,11 +20,18 @@ import kubeauth
 import kubeauth.httpx2
 import kubeauth.inner
 from kubeauth import Secret
-from kubeauth._credentials._fork import no_fork
+from kubeauth._fork import no_fork
 from kubeauth.testing import Answer, APIServer, FakeClock
 from tests.faces import Face
+from tests.misbehaving import Misbehaving
 
 SYNC = [Face(httpx, "sync"), Face(httpx2, "sync"), Face(httpx, "sync", True)]
+ASYNC = [
+    Face(httpx, "asyncio"),
+    Face(httpx2, "trio"),
+    Face(httpx2, "asyncio", True),
+    Face(httpx, "trio", True),
+]
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here"),
     pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),
@@ -63,6 +71,54 @@ def test_a_client_made_before_a_fork_works_in_the_child(face: Face, server: APIS
     # The child opened a connection of its own; the parent's was still good afterwards.
     assert [request.connection for request in server.requests] == [1, 2, 2, 2, 1]
     assert {(request.user, request.common_name) for request in server.requests} == {("alice", "carol")}
+
+
+@pytest.mark.parametrize("face", ASYNC, ids=str)
+@pytest.mark.parametrize("was_used", [False, True])
+def test_an_async_client_works_in_an_event_loop_of_the_childs_own(
+    was_used: bool, face: Face, server: APIServer
+) -> None:
+    """Whether its parent has used it before, or has only made it."""
+    config = server.config(token="alices-token", identity=server.authority.client("carol"))
+    with face.client(config) as client:
+        if was_used:
+            assert client.get("/version").status_code == 200
+
+        async def ask() -> None:
+            for _ in range(3):
+                assert (await client.client.get("/version")).status_code == 200
+            await client.client.aclose()
+
+        assert in_a_child(lambda: anyio.run(ask, backend=face.colour)) == 0
+        assert client.get("/version").status_code == 200
+    # The child opened a connection of its own; the parent's, if there was one, is still good.
+    connections = [request.connection for request in server.requests]
+    assert connections == ([1, 2, 2, 2, 1] if was_used else [1, 1, 1, 2])
+
+
+@pytest.mark.parametrize("face", SYNC, ids=str)
+def test_a_child_forked_in_the_middle_of_a_run_makes_its_own(
+    face: Face, server: APIServer, tmp_path: Path
+) -> None:
+    """It does not wait for its parent's, which lands in the parent alone."""
+    plugin = Misbehaving(tmp_path)
+    plugin.does(
+        "if len(open(here + '.runs').readlines()) == 1:\n"
+        "    while not os.path.exists(here + '.go'): time.sleep(0.01)\n"
+        "give(token='alices-token')"
+    )
+    found: list[int] = []
+    with face.client(plugin.config(server, timeout=None)) as client:
+        asks = threading.Thread(target=lambda: found.append(client.get("/version").status_code))
+        asks.start()
+        while not plugin.runs:
+            time.sleep(0.01)
+        assert in_a_child(lambda: client.get("/version").raise_for_status()) == 0
+        assert (found, plugin.runs) == ([], 2)
+        Path(f"{plugin.path}.go").touch()
+        asks.join()
+        assert client.get("/version").status_code == 200
+    assert (found, plugin.runs) == ([200], 2)
 
 
 @pytest.mark.parametrize("face", SYNC, ids=str)
@@ -215,7 +271,7 @@ def test_every_lock_is_a_new_one(face: Face, server: APIServer, tmp_path: Path, 
 
 
 def test_a_client_that_is_gone_is_not_remembered() -> None:
-    from kubeauth._credentials._fork import _registered
+    from kubeauth._fork import _registered
 
     gc.collect()
     before = len(_registered)

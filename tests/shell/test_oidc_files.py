@@ -21,7 +21,7 @@ from kubeauth._config._rewrite import only_one
 from kubeauth._credentials._shared import SHARED
 from kubeauth._oidc._provider import _providers
 from kubeauth.testing import APIServer, Authority, FakeClock
-from tests.faces import Face
+from tests.faces import FACES, Face
 from tests.oidc import Kubeconfig, authenticate, claims, settings, written
 from tests.oidc_issuer import CONFIGURATION, TOKEN, Issuer
 
@@ -116,6 +116,7 @@ def test_in_memory_alone_if_you_say_so_o7(issuer: Issuer, kubeconfig: Kubeconfig
     kubeconfig.path.parent.chmod(0o700)
 
 
+@pytest.mark.parametrize("face", FACES, ids=str)  # nothing is sent, whatever it would be sent by
 def test_what_cannot_be_written_is_not_asked_for_o7(
     face: Face, issuer: Issuer, kubeconfig: Kubeconfig
 ) -> None:

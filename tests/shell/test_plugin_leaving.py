@@ -20,7 +20,7 @@ from anyio import to_thread
 import kubeauth
 from kubeauth import errors
 from kubeauth.testing import APIServer, FakeClock
-from tests.faces import Driver, Face
+from tests.faces import FACES, Driver, Face
 from tests.misbehaving import Misbehaving
 from tests.residue import is_alive, no_residue, wait_until
 
@@ -29,6 +29,10 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="these plugins are fo
 ASYNC = pytest.mark.parametrize("face", [Face(httpx, "asyncio"), Face(httpx2, "trio")], ids=str)
 HANGS = "signal.signal(signal.SIGTERM, signal.SIG_IGN); fork(); time.sleep(60)"
 WAITS = "while not os.path.exists(here + '.go'): time.sleep(0.01)\n"
+
+
+# The plugin is left before there is anything to send, whatever it would be sent by.
+BEFORE_IT_IS_SENT = pytest.mark.parametrize("face", FACES, ids=str)
 
 
 @pytest.fixture
@@ -60,6 +64,7 @@ def go(plugin: Misbehaving) -> None:
 
 
 class TestClosing:
+    @BEFORE_IT_IS_SENT
     def test_the_last_client_ends_the_run(
         self, face: Face, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
@@ -172,6 +177,7 @@ class TestClosing:
         anyio.run(main, backend="trio" if how == "trio" else "asyncio")
         assert len(closed) == 2
 
+    @BEFORE_IT_IS_SENT
     def test_a_run_that_is_only_just_beginning(
         self, face: Face, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
@@ -186,20 +192,22 @@ class TestClosing:
                 with pytest.raises(errors.PluginFailed, match="was closed"):
                     asked.result()
 
+    @BEFORE_IT_IS_SENT
     def test_who_comes_back_in_time_gets_a_run_of_their_own(
         self, face: Face, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
-        plugin.does(HANGS)
+        plugin.does(f"{WAITS}give(token='alices-token')")
         config = plugin.config(http, timeout=60.0)
         with face.client(config, clock=clock) as client, asking(client) as asked:
-            wait_until(lambda: len(plugin.processes) == 2)
+            wait_until(lambda: plugin.runs == 1)
             closing = threading.Thread(target=client.close)
             closing.start()
-            plugin.gives(token="alices-token")
-            # Whether it finds the old run or none: it does not suffer for the one who left.
-            with face.client(config, clock=clock) as other:
-                assert other.get("/version").status_code == 200
+            # Whether it comes before the other has left and shares its run, or gets one of its own: it does
+            # not suffer for the one who left.
+            with face.client(config, clock=clock) as other, asking(other) as waits:
                 closing.join()
+                go(plugin)
+                assert waits.result().status_code == 200
                 with pytest.raises((RuntimeError, errors.PluginFailed), match="closed"):
                     asked.result()
 

@@ -106,7 +106,7 @@ def test_a_request_that_does_not(
         answers = {"hangs up": Answer(hang_up=True), "nonsense": Answer(200, headers={"a b": "c"})}
         server.on("POST", "/fault", answers.get(fault, Answer()))
         try:
-            with face.client(config, timeout=1.0 if fault == "timeout" else None) as client:
+            with face.client(config, timeout=0.3 if fault == "timeout" else None) as client:
                 if fault == "timeout":
                     with client.stream("GET", "/watch") as stream:
                         stream.line()

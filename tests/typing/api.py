@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import ssl
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import assert_type
+from typing import Any, assert_type
 
 import httpx
 import httpx2
 import kubernetes.client
 from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
 
 import kubeauth
 from kubeauth import (
@@ -32,7 +33,10 @@ from kubeauth import (
     Secret,
     Status,
     adapters,
+    discovery,
     errors,
+    fleet,
+    gmsa,
     in_cluster_config,
     inner,
     load_config,
@@ -42,6 +46,7 @@ from kubeauth import (
     testing,
 )
 from kubeauth._exec._observer import Observer
+from kubeauth.registry import plugin as registry_plugin
 
 assert_type(kubeauth.__version__, str)
 
@@ -146,6 +151,101 @@ with testing.APIServer(tokens={"t": "alice"}, authority=testing.Authority()) as 
     Client(server.config(token="t"), clock=testing.FakeClock())
 script = testing.PluginScript(".")
 assert_type(script.runs, list[testing.PluginRun])
+pod: dict[str, object] = {"spec": {}}
+
+
+def reviewed(review: gmsa.Review) -> gmsa.Verdict | bool:
+    assert_type((review.user, review.namespace, review.name), tuple[gmsa.User, str, str])
+    return gmsa.Verdict(review.name == "web", reason="because") if review.user.groups else False
+
+
+def looked_up(name: str) -> dict[str, object] | gmsa.Unavailable | None:
+    return {"credspec": {}} if name == "web" else gmsa.Unavailable("away") if name else None
+
+
+assert_type(gmsa.expand(pod, looked_up), list[gmsa.PatchOperation])
+gmsa.expand(
+    pod, {"web": {"credspec": {}}}.get, policy=gmsa.Policy(random_hostname=True), hostname=lambda: "h"
+)
+decision = gmsa.authorize(
+    pod,
+    namespace="n",
+    lookup=looked_up,
+    review=reviewed,
+    user=gmsa.User("u", ("g",)),
+    policy=gmsa.Policy(codes="seed"),
+)
+assert_type(decision, gmsa.Decision)
+assert_type((decision.allowed, decision.code, decision.message), tuple[bool, int, str])
+assert_type(decision.patch, tuple[gmsa.PatchOperation, ...])
+assert_type(gmsa.authorize(pod, old_pod=pod, policy=gmsa.Policy(compat=True)), gmsa.Decision)
+assert_type(gmsa.effective_credential_specs(pod, mode="alpha"), dict[str, str | None])
+assert_type(gmsa.app(AsyncClient(), policy=gmsa.Policy(), qps=30, burst=50), Starlette)
+gmsa.app(kubeauth.httpx2.AsyncClient(), body_timeout=1.0, decision_timeout=2.0, registry=CollectorRegistry())
+assert_type(gmsa.lint_credspec({}), gmsa.CredSpecReport)
+assert_type(gmsa.lint_credspec({}).errors, tuple[errors.Problem, ...])
+report = fleet.get("/version", contexts="prod-*", concurrency=8, timeout=None, max_bytes=2**20)
+assert_type(report, fleet.Report)
+assert_type(report[0], fleet.Answer)
+assert_type(report[1:], tuple[fleet.Answer, ...])
+assert_type(report.failures, Mapping[fleet.Failure, int])
+assert_type(report[0].failure, fleet.Failure | None)
+assert_type(fleet.contexts("prod-*", "test-?", kubeconfig=Path("config")), tuple[str, ...])
+with fleet.stream(lambda config: f"/api/v1/namespaces/{config.namespace}/pods", contexts=["a", "b"]) as came:
+    for answer in came:
+        assert_type(answer, fleet.Answer)
+
+
+async def ask_a_fleet() -> None:
+    assert_type(await fleet.aget("/version", kubeconfig={}, headers={"Accept": "text/plain"}), fleet.Report)
+    options = ExecOptions(timeout=5.0)
+    async with fleet.astream("/version", exec_options=options, plugin_policy=None) as answers:
+        async for each in answers:
+            assert_type(each, fleet.Answer)
+
+
+token = discovery.BootstrapToken.generate()
+assert_type(discovery.BootstrapToken.parse(Secret(token.reveal())), discovery.BootstrapToken)
+assert_type(token.secret, Secret[str])
+assert_type(discovery.sign_detached(b"content", token), str)
+assert_type(discovery.verify_detached("content", "header..signature", "abcdef.0123456789abcdef"), bool)
+made = discovery.new_token(now=0.0, ttl=3600, usages=["signing"], groups=None, description="d")
+assert_type(made, discovery.NewToken)
+assert_type(discovery.tokens_of([made.secret], now=0.0), list[discovery.TokenInfo])
+discovery.sign_cluster_info({"data": {"kubeconfig": ""}}, [made.secret], now=0.0)
+assert_type(
+    discovery.TokenAuthenticator({"name": made.secret}.get).authenticate("t"), discovery.BootstrapUser | None
+)
+
+
+async def serve(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+    async with AsyncClient() as client, discovery.Signer(client, retry=5.0) as signer:
+        assert_type(await signer.once(), bool)
+        lookup = discovery.ClusterSecrets(client)
+        assert_type(
+            await discovery.TokenAuthenticator(lookup).aauthenticate(Secret("t")),
+            discovery.BootstrapUser | None,
+        )
+        await discovery.DiscoveryFilter(serve, lookup, cluster_id="c", skew=5)(scope, receive, send)
+
+
+def progress(each: discovery.Progress) -> None:
+    assert_type((each.tries, each.seconds_left, each.reason), tuple[int, float, str])
+
+
+async def find() -> None:
+    assert_type(await discovery.adiscover(file="-", progress=progress), discovery.Discovered)
+
+
+found = discovery.discover("h:6443", token=token, ca_cert_hashes=["sha256:"], progress=progress)
+assert_type(found, discovery.Discovered)
+assert_type(found.config, ClientConfig)
+found.save("/dev/null", overwrite=True)
+assert_type(discovery.Pins.parse([discovery.public_key_pin(b"")]).values, frozenset[str])
+
+registry_script = testing.ProviderScript(".", "ecr")
+registry_script.answer({"registry.test": ("user", "password")}, cache_key_type="Image", cache_duration="0s")
+assert_type(registry_script.runs, list[testing.ProviderRun])
 
 
 def login(info: plugin.ExecInfo) -> plugin.Credential:
@@ -161,6 +261,26 @@ assert_type(plugin.parse_exec_info("{}"), plugin.ExecInfo)
 plugin.print_credential(plugin.ExecInfo(), login(plugin.read_exec_info({})), file=sys.stderr)
 if kubeauth.__version__ == "":
     plugin.run(login)
+
+
+def robot(request: registry_plugin.Request) -> registry_plugin.Response:
+    assert_type((request.image, request.registry, request.api_version), tuple[str, str, str])
+    assert_type(request.token, Secret[str] | None)
+    assert_type(request.annotations, Mapping[str, str])
+    registry_plugin.Response({"a.io": ("u", Secret("p"))}, "Global")
+    return registry_plugin.Response(
+        {request.registry: ("u", "p")}, cache_key_type="Registry", cache_duration=timedelta(minutes=5)
+    )
+
+
+assert_type(registry_plugin.read_request(), registry_plugin.Request)
+assert_type(registry_plugin.parse_request(b"{}"), registry_plugin.Request)
+registry_plugin.print_response(
+    registry_plugin.parse_request("{}"), registry_plugin.Response(), file=sys.stderr
+)
+if kubeauth.__version__ == "":
+    registry_plugin.run(robot)
+
 assert_type(PluginPolicy.allow_all(), PluginPolicy)
 assert_type(PluginPolicy.deny_all(), PluginPolicy)
 assert_type(Secret("token"), Secret[str])
@@ -190,12 +310,25 @@ except errors.PluginTimeout as error:
     assert_type(error.seconds, float)
 except errors.PluginOutputError as error:
     assert_type(error.reason, str)
+except errors.ProviderConfigError as error:
+    assert_type(error.problems, tuple[errors.Problem, ...])
+except errors.DockerConfigError as error:
+    assert_type(error.path, str | None)
+    assert_type(error.field, str | None)
 except errors.ProviderError as error:
     assert_type(error.provider, str)
+    assert_type(error.reason, str)
+    assert_type(error.exit_code, int | None)
+    assert_type(error.stderr_tail, str)
+except errors.ClusterNotReady as error:
+    assert_type(error.tries, int)
+except errors.ClusterNotTrusted as error:
+    assert_type((error.reason, error.pins), tuple[str, tuple[str, ...]])
 except errors.DiscoveryError as error:
     assert_type(error.reply, int | None)
 except errors.AdmissionError as error:
     assert_type(error.uid, str)
+    assert_type(error.code, int)
 except (errors.PluginError, errors.CredentialError, errors.ConfigError, errors.ChallengeError):
     pass
 except (errors.ClientCertificateError, errors.TLSError, errors.RegistryError, errors.KubeAuthError):

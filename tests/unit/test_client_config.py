@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -200,3 +201,63 @@ def test_overridden_values_do_not_travel_in_a_recipe(tmp_path: Path, overrides: 
     config = Loader(overrides=overrides).explicit(path)
     with pytest.raises(ConfigError):
         pickle.dumps(config)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="descriptors have no names here")
+def test_one_from_a_descriptor_has_no_path_that_means_the_same_elsewhere(tmp_path: Path) -> None:
+    """`/dev/stdin`, `<(process substitution)`: there, that name is another file's, or a terminal's."""
+    path = write(tmp_path / "config", document(user={"token": "s3ntinel"}))
+    read, written = os.pipe()
+    os.write(written, Path(path).read_bytes())
+    os.close(written)
+    with open(path, "rb") as file:
+        for descriptor in (read, file.fileno()):
+            config = kubeauth.load_config(f"/dev/fd/{descriptor}")
+            with pytest.raises(ConfigError, match="send the path of a kubeconfig"):
+                pickle.dumps(config)
+    os.close(read)
+
+
+@pytest.mark.skipif(os.devnull != "/dev/null", reason="it is in every directory here")
+def test_one_with_nothing_beside_it_travels_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`KUBECONFIG=config:/dev/null`: there is nothing in that anywhere."""
+    path = write(tmp_path / "config", document(user={"token": "s3ntinel"}))
+    monkeypatch.setenv("KUBECONFIG", f"{path}:{os.devnull}")
+    config = kubeauth.load_config()
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_one_from_a_directory_that_is_gone_has_no_path_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "config", document(user={"token": "s3ntinel"}))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.getcwd", lambda: (_ for _ in ()).throw(FileNotFoundError()))
+    with pytest.raises(ConfigError, match="send the path of a kubeconfig"):
+        pickle.dumps(kubeauth.load_config("config"))
+
+
+def test_everything_that_was_asked_for_travels_and_no_secret_does(tmp_path: Path) -> None:
+    """All that a kubeconfig can hold, and all that load_config takes, in every form that a pickle could have."""
+    cluster = {"proxy-url": "http://u:s3ntinel-proxy@p:1", "tls-server-name": "n",
+               "extensions": [{"name": EXTENSION, "extension": {"key": "s3ntinel-extension"}}]}  # fmt: skip
+    user = {
+        "token": "s3ntinel-token", "client-certificate-data": "YQ==", "client-key-data": "czNudGluZWwta2V5",
+        "as": "somebody", "as-uid": "7", "as-groups": ["g"], "as-user-extra": {"reason": ["s3ntinel-extra"]},
+        **plugin(args=["s3ntinel-argument"], env=[{"name": "A", "value": "s3ntinel-variable"}],
+                 installHint="s3ntinel-hint", provideClusterInfo=True),
+    }  # fmt: skip
+    config = kubeauth.load_config(
+        write(tmp_path / "config", document(cluster, user)),
+        context="x", namespace="n", exec_options=ExecOptions(timeout=7, refresh_ahead=False),
+        plugin_policy=PluginPolicy.allowlist(["plug"]),
+    )  # fmt: skip
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        sent = pickle.dumps(config, protocol)
+        # A pickle has no other forms of text than these: not base64, not compressed.
+        assert b"s3ntinel" not in sent
+        assert b"czNudGluZWw" not in sent
+        received: ClientConfig = pickle.loads(sent)
+        assert received == config
+        assert (received.exec, received.impersonate) == (config.exec, config.impersonate)
+    assert len(sent) < 1000

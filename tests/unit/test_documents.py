@@ -50,6 +50,16 @@ def test_scalars_have_the_types_of_go_yaml_k9a(text: str, value: Any, pure_pytho
     assert isinstance(found["v"], bool) == isinstance(value, bool)
 
 
+@pytest.mark.parametrize("text", ["1e999", "-1e999", "9" * 400])
+def test_a_number_that_no_float64_holds_is_text_or_refused(text: str) -> None:
+    data = f'{{"v": {text}, "w": 1.5, "x": 12, "y": {2**70}}}'.encode()
+    assert read_json(data) == {"v": text, "w": 1.5, "x": 12, "y": float(2**70)}
+    with pytest.raises(DocumentError, match="a number that JSON does not have"):
+        read_json(data, finite=True)
+    rest = data.replace(f'"v": {text}, '.encode(), b"")
+    assert read_json(rest, finite=True) == {"w": 1.5, "x": 12, "y": float(2**70)}
+
+
 REFUSED = {
     "unclosed": b"a: [b",
     "tab": b"a:\n\t- b",
@@ -136,6 +146,42 @@ def test_keys_become_text_as_go_writes_them() -> None:
     }  # fmt: skip
 
 
+@BOTH
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"{a: 1, b: {a: 2}, c: [{a: 1}, {a: 1}]}", []),
+        (b"{a: 1, b: {c: 1, c: 2}, a: 1}", ["c", "a"]),
+        (b"{a: 1, 'a': 1, a: 1}", ["a", "a"]),
+        (b"{1: x, '1': y, true: x, yes: y}", ["1", "true"]),
+        # Where Go's YAML is strict, a merge key overrides nothing, and nothing overrides it.
+        (b"{x: &x {a: 1, b: 1}, y: {<<: *x, c: 1}}", []),
+        (b"{x: &x {a: 1, b: 1}, y: {<<: *x, b: 2}}", ["b"]),
+        (b"{x: &x {a: 1, b: 1}, y: {b: 2, <<: *x}}", ["b"]),
+        (b"{x: &x {a: 1}, y: {<<: [*x, *x]}}", ["a"]),
+    ],
+)
+def test_keys_that_are_there_twice_are_told(text: bytes, expected: list[str], pure_python: bool) -> None:
+    repeated: list[str] = []
+    found = read_yaml(text, repeated=repeated, pure_python=pure_python)
+    assert repeated == expected
+    assert read_yaml(text, pure_python=pure_python) == found
+
+
+def test_keys_of_json_that_are_there_twice_are_told() -> None:
+    repeated: list[str] = []
+    text = b'{"a": 1, "b": {"c": 1, "d": 1, "c": 2, "c": 3}, "a": 2, "A": 3}'
+    assert read_json(text, repeated=repeated) == read_json(text) == {"a": 2, "b": {"c": 3, "d": 1}, "A": 3}
+    assert repeated == ["c", "a"]
+
+
+def test_keys_that_become_the_same_are_there_twice_too() -> None:
+    repeated: list[str] = []
+    text = '{"\\ud800": 1, "\ufffd": 2, "b": 3}'.encode()
+    assert read_json(text, repeated=repeated) == {"\ufffd": 2, "b": 3}
+    assert repeated == ["\ufffd"]
+
+
 def test_merge_keys() -> None:
     assert read_yaml(b"a: &a {p: 1, q: 1}\nc: {<<: *a, p: 9}")["c"] == {"p": 9, "q": 1}
     assert read_yaml(b"a: &a {p: 1}\nc: {p: 9, <<: *a}")["c"] == {"p": 1}
@@ -211,11 +257,27 @@ def test_aliases_in_reason_are_fine() -> None:
     assert len(read_yaml(text.encode())["d"]) == 9_000
 
 
-@pytest.mark.timeout(120)  # a million events, and somebody may be measuring coverage
+@pytest.mark.no_cover  # a million events, each of which would be traced; smaller documents cover it
 @pytest.mark.parametrize("data", [b"[" + b"1," * 1_000_001 + b"1]", b'{"a": [' + b"[]," * 1_000_000 + b"1]}"])
 def test_the_number_of_values_is_bounded(data: bytes) -> None:
     with pytest.raises(DocumentError, match="more than 1,000,000 values"):
         read_document(data, limit=2**25)
+
+
+@pytest.mark.parametrize("before", ["", "\\\\", '\\"', '\\\\\\"', "\\\\\\\\"])
+def test_commas_in_strings_are_not_values_to_who_reads_json_alone(before: str) -> None:
+    """Whatever is escaped in front of them: a quote that ends no string, a backslash that escapes none."""
+    text = before + "," * 1_000_001
+    found = read_json(b'{"a": "' + text.encode() + b'"}')
+    assert found == {"a": json.loads(f'"{text}"')}
+    # And what is behind a string counts.
+    with pytest.raises(DocumentError, match="more than 1,000,000 values"):
+        read_json(b'{"a": "' + before.encode() + b'", "b": [' + b"1," * 1_000_001 + b"1]}")
+
+
+def test_many_short_strings_are_too_many_values() -> None:
+    with pytest.raises(DocumentError, match="more than 1,000,000 values"):
+        read_json(b"[" + b'",,,,,,,,",' * 120_000 + b"1]")
 
 
 def test_commas_in_strings_are_not_values() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeauth._config._durations import parse_timeout
+from kubeauth._config._durations import parse_duration, parse_timeout
 from kubeauth.errors import ConfigError
 
 
@@ -19,3 +19,12 @@ def test_request_timeouts_are_seconds_or_go_durations_k56(text: str, seconds: fl
 def test_anything_else_is_refused_k56(text: str) -> None:
     with pytest.raises(ConfigError, match="Invalid timeout value"):
         parse_timeout(text)
+
+
+@pytest.mark.parametrize("text", ["1", "1.", "0", ".", "1m1", "1m.", "1.5"])
+def test_a_mebibyte_of_digits_does_not_stall_the_process(text: str) -> None:
+    assert parse_duration(text * (2**20 // len(text))) is None
+
+
+def test_one_that_has_many_parts_is_their_sum() -> None:
+    assert parse_duration("1ms" * 100_000) == pytest.approx(100.0)

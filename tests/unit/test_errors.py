@@ -22,14 +22,21 @@ EXAMPLES: dict[str, dict[str, object]] = {
     "PluginTimeout": {"command": "c", "seconds": 60.0},
     "PluginOutputError": {"command": "c", "reason": "r"},
     "OidcError": {"issuer": "https://i"},
+    "ChallengeError": {"realm": "https://a/token", "status": 401, "reason": "r"},
     "OidcWriteError": {"issuer": "https://i", "path": "/p"},
     "TokenFileError": {"path": "/p"},
-    "ProviderError": {"provider": "p"},
+    "DockerConfigError": {"path": "/p", "field": "f"},
+    "ProviderConfigError": {"path": "/p", "field": "f", "problems": (Problem("m", "/p", "f", "h"),)},
+    "ProviderError": {"provider": "p", "reason": "exit", "exit_code": 1, "stderr_tail": "s"},
     "DiscoveryError": {"reply": 404},
-    "AdmissionError": {"uid": "u"},
+    "ClusterNotReady": {"reply": 404, "tries": 3},
+    "ClusterNotTrusted": {"reply": 200, "reason": "pin", "pins": ("sha256:0",)},
+    "AdmissionError": {"uid": "u", "code": 422},
 }
 CLASSES = [
-    value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, KubeAuthError)
+    value
+    for name, value in vars(errors).items()
+    if isinstance(value, type) and issubclass(value, KubeAuthError) and not name.startswith("_")
 ]
 
 
@@ -41,7 +48,7 @@ def drawn_tree() -> dict[str, str]:
         bare = line.lstrip(" │├└─")
         if not bare or not (
             bare.split()[0].endswith(
-                ("Error", "Allowed", "Found", "Started", "Terminal", "Failed", "Timeout")
+                ("Error", "Allowed", "Found", "Started", "Terminal", "Failed", "Timeout", "Ready", "Trusted")
             )
         ):
             continue
@@ -53,7 +60,8 @@ def drawn_tree() -> dict[str, str]:
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:
-    assert drawn_tree() == {cls.__name__: cls.__mro__[1].__name__ for cls in CLASSES}
+    public = {cls: [base for base in cls.__mro__[1:] if not base.__name__.startswith("_")] for cls in CLASSES}
+    assert drawn_tree() == {cls.__name__: bases[0].__name__ for cls, bases in public.items()}
 
 
 def test_every_class_is_exported_and_none_has_the_name_of_a_builtin() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from kubeauth import Client, Secret, errors, load_config
 from kubeauth._credentials._asked_source import _MOST_ORIGINS, AskedSource
-from kubeauth._credentials._credential import Identity, Refusal
+from kubeauth._credentials._credential import Credential, Identity, Refusal
 from kubeauth._credentials._dates import dates_of
 from kubeauth._credentials._flight import Flight
 from kubeauth._exec._codec import PluginCredential
@@ -252,7 +252,8 @@ def test_a_run_that_was_given_up_does_not_end_the_one_after_it(next_: str | None
     """Ctrl-C came when its thread was just started: it lands all the same, while another is under way."""
     bench = Bench()
     bench.plugin.next = next_
-    bench.source._flight = another = Flight()
+    another: Flight[Credential] = Flight()
+    bench.source._flight = another
     bench.source._fly(Flight())
     assert bench.source._flight is another
 
@@ -300,7 +301,7 @@ def test_a_time_that_no_calendar_has_x39(text: str) -> None:
 
 
 def test_who_comes_when_a_flight_has_landed_does_not_wait() -> None:
-    flight = Flight()
+    flight: Flight[None] = Flight()
     flight.land(None)
     flight.wait()
     assert flight.taken() is None

@@ -18,8 +18,9 @@ import pytest
 
 from kubeauth import Secret, errors
 from kubeauth._credentials._asked_source import AskedSource
-from kubeauth._credentials._credential import Refusal
+from kubeauth._credentials._credential import Credential, Refusal
 from kubeauth._credentials._dates import dates_of
+from kubeauth._credentials._flight import Flight
 from kubeauth._exec._codec import PluginCredential
 from kubeauth.testing import Authority, FakeClock
 from tests.observers import NobodyWatches
@@ -172,6 +173,39 @@ def test_who_waits_for_a_run_that_is_interrupted_runs_it_again(clock: FakeClock)
     while interrupted_while_another_waits(clock, step):
         step += 1
     assert step > 20
+
+
+def test_nor_for_what_it_has_kept_from_beginning(
+    plugin: ScriptedPlugin, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others can see a flight before it is flown."""
+    source, seen = source_of(plugin, clock), []
+    fly = source._fly
+
+    def handled_first(flight: Flight[Credential]) -> None:
+        with pytest.raises(errors.KubeAuthError, match="signal handler") as caught:
+            source.get()
+        seen.append(caught.value)
+        fly(flight)
+
+    monkeypatch.setattr(source, "_fly", handled_first)
+    source.get()
+    assert (len(seen), plugin.runs) == (1, 1)
+
+
+def test_a_handler_that_raises_is_no_lack_of_threads(
+    plugin: ScriptedPlugin, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = source_of(plugin, clock)
+
+    def interrupted(_self: threading.Thread) -> None:
+        raise RuntimeError("of a handler")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(RuntimeError, match="of a handler"):
+            source._fly_in_background(Flight(), source._fly)
+    assert source.get().authorization  # nothing was held against the plugin
 
 
 def test_a_signal_handler_does_not_wait_for_what_it_has_interrupted(clock: FakeClock) -> None:

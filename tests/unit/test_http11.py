@@ -21,12 +21,12 @@ class Broken(Exception):
 
 
 def outgoing(method: str = "GET", target: bytes = b"/", *headers: tuple[bytes, bytes]) -> Outgoing:
-    return Outgoing(method, target, headers, Illegal)
+    return Outgoing(method, target, [(b"Host", b"h"), *headers], Illegal)
 
 
-def read(*received: bytes, method: str = "GET") -> tuple[Answer, bytes]:
+def read(*received: bytes, method: str = "GET", upgrades: bool = False) -> tuple[Answer, bytes]:
     """An answer that came in these pieces, and then nothing more; with its body."""
-    answer = Answer(method, Broken)
+    answer = Answer(method, Broken, upgrades=upgrades)
     pieces = [piece for piece in received if piece]
     while not answer.begin(pieces.pop(0) if pieces else b""):
         pass
@@ -40,11 +40,10 @@ def read(*received: bytes, method: str = "GET") -> tuple[Answer, bytes]:
 
 class TestRequests:
     def test_a_head(self) -> None:
-        request = outgoing(
-            "POST", b"/a?b=c", (b"Host", b"h"), (b"X", b"1"), (b"X", b"\xff 2"), (b"Empty", b"")
-        )
+        request = outgoing("POST", b"/a?b=c", (b"X", b"1"), (b"X", b"\xff 2"), (b"Empty", b""))
         assert request.head == b"POST /a?b=c HTTP/1.1\r\nHost: h\r\nX: 1\r\nX: \xff 2\r\nEmpty: \r\n\r\n"
-        assert not request.closes
+        assert (request.closes, request.upgrades) == (False, False)
+        assert outgoing("GET", b"/", (b"upgrade", b"spdy/3.1")).upgrades
 
     @pytest.mark.parametrize(
         ("method", "target", "name", "value"),
@@ -65,7 +64,10 @@ class TestRequests:
             ("", b"/", b"A", b"2"),
             ("GET", b"/", b"Content-Length", b"two"),
             ("GET", b"/", b"Content-Length", b"-2"),
+            ("GET", b"/", b"Content-Length", b"2, 3"),
+            ("GET", b"/", b"Content-Length", b"2\r\nEvil: 2"),
             ("GET", b"/", b"Transfer-Encoding", b"gzip"),
+            ("GET", b"/", b"host", b"other"),
         ],
     )
     def test_what_must_not_be_sent(self, method: str, target: bytes, name: bytes, value: bytes) -> None:
@@ -85,6 +87,32 @@ class TestRequests:
         assert request.framed(b"") == b""  # which would be the end
         assert request.end() == b"0\r\n\r\n"
 
+    def test_to_nobody(self) -> None:
+        with pytest.raises(Illegal, match="Host"):
+            Outgoing("GET", b"/", [], Illegal)
+
+    @pytest.mark.parametrize(("name", "values"), [
+        (b"Content-Length", (b"0", b"5")),
+        (b"Content-Length", (b"5", b"0")),
+        (b"Transfer-Encoding", (b"chunked", b"chunked")),
+        (b"Transfer-Encoding", (b"gzip", b"chunked")),
+    ])  # fmt: skip
+    def test_two_that_say_how_long_it_is(self, name: bytes, values: tuple[bytes, bytes]) -> None:
+        """Of whoever reads them on the way, each may go by another."""
+        with pytest.raises(Illegal):
+            outgoing("POST", b"/", *((name, value) for value in values))
+
+    def test_a_length_that_is_said_twice_is_sent_once(self) -> None:
+        for headers in ([b"5, 5"], [b"5", b"5"]):
+            request = outgoing("POST", b"/", *((b"content-length", value) for value in headers))
+            assert request.head == b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n"
+
+    def test_chunks_have_no_length_beside_them(self) -> None:
+        """httpx adds one to a body that is at hand."""
+        request = outgoing("POST", b"/", (b"Transfer-Encoding", b"chunked"), (b"Content-Length", b"5"))
+        assert request.head == b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+        assert request.framed(b"hello") + request.end() == b"5\r\nhello\r\n0\r\n\r\n"
+
     @pytest.mark.parametrize("headers", [[], [(b"Content-Length", b"0")], [(b"Content-Length", b"4")]])
     def test_more_than_was_announced(self, headers: list[tuple[bytes, bytes]]) -> None:
         with pytest.raises(Illegal, match="Too much"):
@@ -98,6 +126,7 @@ class TestRequests:
 
     def test_one_that_is_the_last(self) -> None:
         assert outgoing("GET", b"/", (b"Connection", b"x, Close")).closes
+        assert outgoing("GET", b"/", (b"Connection", b"close"), (b"Connection", b"x")).closes
         assert not outgoing("GET", b"/", (b"Connection", b"keep-alive")).closes
 
 
@@ -152,7 +181,7 @@ class TestAnswers:
             (
                 b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
                 b"ok",
-                True,
+                False,
             ),
         ],
     )  # fmt: skip
@@ -175,7 +204,9 @@ class TestAnswers:
 
     @pytest.mark.parametrize(("method", "status"), [("GET", b"101"), ("CONNECT", b"200")])
     def test_something_else_is_spoken_from_here_on(self, method: str, status: bytes) -> None:
-        answer, body = read(b"HTTP/1.1 " + status + b" X\r\nUpgrade: spdy\r\n\r\n\x80\x03", method=method)
+        answer, body = read(
+            b"HTTP/1.1 " + status + b" X\r\nUpgrade: spdy\r\n\r\n\x80\x03", method=method, upgrades=True
+        )
         assert (answer.switched, answer.keeps, answer.rest, body) == (True, False, b"\x80\x03", b"")
 
     def test_a_tunnel_that_was_refused_has_an_answer_as_any_other(self) -> None:
@@ -188,6 +219,7 @@ class TestAnswers:
             b"\r\nHTTP/1.1 200 OK\r\n\r\n",
             b"HTTP/2 200 OK\r\n\r\n",
             b"HTTP/1.1 099 OK\r\n\r\n",
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: spdy/3.1\r\n\r\n",
             b"HTTP/1.1 2000 OK\r\n\r\n",
             b"HTTP/1.1 OK\r\n\r\n",
             b"ICY 200 OK\r\n\r\n",
@@ -219,6 +251,8 @@ class TestAnswers:
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nno colon\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nA: " + b"x" * _MOST,
             b"HTTP/1.1 200 OK\r\n" + b"A: x\r\n" * (_MOST // 6),
+            b"HTTP/1.1 200 OK\r\n" + b"A: x\r\n" * (_MOST // 6) + b"\r\n",
+            b"HTTP/1.1 100 Continue\r\n\r\n" * (_MOST // 25 + 1),
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * _MOST,
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"A: x\r\n" * _MOST,
         ],
@@ -348,3 +382,50 @@ def test_a_damaged_answer_is_the_same_to_h11_or_none_to_one_of_us(
     ours, theirs = by_us(damaged, "GET", pieces), by_h11(damaged, "GET")
     if ours is not None and theirs is not None:
         assert ours == theirs
+
+
+NAMES = st.one_of(TOKENS, st.sampled_from([b"Host", b"Content-Length", b"Transfer-Encoding", b"Connection"]))
+ANYTHING = st.one_of(
+    st.sampled_from([b"chunked", b"Chunked", b"gzip", b"close", b"0", b"5", b"5, 5", b"+5", b" 5", b"5\t"]),
+    st.binary(max_size=6),
+    VALUES,
+)
+NEXT = b"GET /next HTTP/1.1\r\nHost: h\r\n\r\n"
+
+
+@given(
+    st.sampled_from(["GET", "POST", "G T", "GET\n"]),
+    st.one_of(st.just(b"/a?b=c"), st.binary(max_size=5)),
+    st.lists(st.tuples(NAMES, ANYTHING), max_size=4),
+    st.binary(max_size=8),
+)
+@example("POST", b"/", [(b"Content-Length", b"5"), (b"Content-Length", b"0")], b"")
+@example("POST", b"/", [(b"Transfer-Encoding", b"chunked"), (b"Content-Length", b"2")], b"hello")
+def test_what_is_sent_is_read_as_it_was_meant_and_ends_there(
+    method: str, target: bytes, headers: list[tuple[bytes, bytes]], body: bytes
+) -> None:
+    try:
+        request = outgoing(method, target, *headers)
+        sent = request.head + request.framed(body) + request.end()
+    except Illegal:
+        return
+    server = h11.Connection(h11.SERVER)
+    server.receive_data(sent + NEXT)
+    head = server.next_event()
+    assert isinstance(head, h11.Request)
+    assert (head.method, head.target) == (method.encode(), target)
+    # Beside the length, which is ours to say.
+    others = [(name.lower(), value.strip(b" \t")) for name, value in [(b"Host", b"h"), *headers]]
+    lengths = [value for name, value in head.headers if name == b"content-length"]
+    assert [each for each in head.headers if each[0] != b"content-length"] == [
+        (name, value.lower() if name == b"transfer-encoding" else value)
+        for name, value in others
+        if name != b"content-length"
+    ]
+    assert lengths in ([], [b"%d" % len(body)])
+    received = b""
+    while isinstance(event := server.next_event(), h11.Data):
+        received += bytes(event.data)
+    assert isinstance(event, h11.EndOfMessage)
+    assert received == body
+    assert server.trailing_data[0] == NEXT

@@ -7,8 +7,8 @@ import pytest
 from kubeauth.inner._pool import Origin, Pool
 from kubeauth.testing import FakeClock
 
-HERE: Origin = ("https", "h", 6443)
-THERE: Origin = ("https", "h", 443)
+HERE: Origin = ("https", "h", 6443, "h")
+THERE: Origin = ("https", "h", 443, "h")
 
 
 class Fake:

@@ -1,0 +1,174 @@
+"""Strangers' documents, field by field: zero values, misfits and faults by their place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeauth._documents import MAX_PROBLEMS, Fields, Findings
+from kubeauth.errors import Problem
+
+SENTINEL = "s3cr3t"
+
+
+def opened(document: dict[str, Any], *, strict: bool = False) -> tuple[Fields, Findings]:
+    findings = Findings("/o", strict=strict)
+    return findings.fields_of(document), findings
+
+
+def told(problems: list[Problem]) -> list[tuple[str | None, str]]:
+    return [(problem.field, problem.message) for problem in problems]
+
+
+@pytest.mark.parametrize("document", [{}, {"x": None}])
+def test_what_is_absent_or_null_is_the_zero_value(document: dict[str, Any]) -> None:
+    fields, findings = opened(document)
+    assert fields.string("x") == ""
+    assert fields.boolean("x") is False
+    assert fields.strings("x") == ()
+    assert fields.anything("x") is None
+    assert list(fields.each("x")) == []
+    assert not fields.within("x").given
+    assert fields.within("x").within("y").string("z") == ""
+    assert findings.misfits == findings.faults == []
+
+
+def test_what_is_there_is_what_it_is() -> None:
+    document = {"s": "a", "b": True, "l": ["a", None], "m": {"s": "b"}, "r": [{"s": "c"}, None, {"s": "d"}]}
+    fields, findings = opened(document)
+    assert fields.given
+    assert (fields.string("s"), fields.boolean("b"), fields.strings("l")) == ("a", True, ("a", ""))
+    assert fields.within("m").given
+    assert fields.within("m").string("s") == "b"
+    assert [(item.given, item.string("s")) for item in fields.each("r")] == [
+        (True, "c"),
+        (False, ""),
+        (True, "d"),
+    ]
+    assert list(fields.names()) == ["s", "b", "l", "m", "r"]
+    assert findings.misfit_count == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "given"),
+    [
+        (1, "a number"),
+        (1.5, "a number"),
+        (True, "true or false"),
+        ([], "a list"),
+        ({}, "a mapping"),
+        ("a", "a string"),
+    ],
+)
+def test_what_has_another_type_is_the_zero_value_and_a_misfit(value: Any, given: str) -> None:
+    fields, findings = opened({"x": value})
+    expected: list[str] = []
+    if not isinstance(value, str):
+        assert fields.string("x") == ""
+        expected.append("a string")
+    if not isinstance(value, bool):
+        assert fields.boolean("x") is False
+        expected.append("true or false")
+    if not isinstance(value, list):
+        assert fields.strings("x") == ()
+        assert list(fields.each("x")) == []
+        expected += ["a list", "a list"]
+    if not isinstance(value, dict):
+        assert not fields.within("x").given
+        expected.append("a mapping")
+    assert told(findings.misfits) == [("x", f"must be {wanted}, not {given}") for wanted in expected]
+    assert {problem.path for problem in findings.misfits} == {"/o"}
+    assert findings.misfit_count == len(expected)
+
+
+def test_the_hint_says_what_to_write() -> None:
+    fields, findings = opened({"number": 1, "bool": True, "list": [], "word": "yes"})
+    for name in ("number", "bool", "list"):
+        fields.string(name)
+    fields.boolean("word")
+    assert [problem.hint for problem in findings.misfits] == [
+        "Put it in quotes.",
+        "Put it in quotes.",
+        "Write a string there.",
+        "Write true or false there.",
+    ]
+
+
+def test_a_place_names_the_items_that_have_a_name() -> None:
+    document: dict[str, Any] = {"a": [{"name": "n", "b": {"c": [{"d": 1}]}}, {"name": 2}]}
+    fields, _ = opened(document)
+    first, second = fields.each("a")
+    (inner,) = first.within("b").each("c")
+    assert fields.place() == ""
+    assert first.place() == 'a["n"]'
+    assert inner.place("d") == 'a["n"].b.c[0].d'
+    assert second.place("name") == "a[1].name"
+
+
+def test_of_a_list_the_first_bad_item_is_told_with_all_that_is_wrong_with_it() -> None:
+    items = [{"s": "fine"}, {"s": 1, "t": 2}, {"s": 3}]
+    fields, findings = opened({"r": items, "l": ["a", 1, 2], "m": [1, {}]})
+    assert [(item.string("s"), item.string("t")) for item in fields.each("r")] == [("fine", ""), ("", "")]
+    assert fields.strings("l") == ("a",)
+    assert list(fields.each("m")) == []
+    assert [problem.field for problem in findings.misfits] == ["r[1].s", "r[1].t", "l[1]", "m[0]"]
+
+
+def test_a_fault_is_a_value_that_its_codec_refused() -> None:
+    fields, findings = opened({"a": {"b": "c"}})
+    fields.within("a").refuse("not a date", "Write one.", field="b")
+    fields.within("a").refuse("two of these", "Remove one.")
+    assert told(findings.faults) == [("a.b", "not a date"), ("a", "two of these")]
+    assert findings.misfits == []
+
+
+def test_strict_refuses_what_nobody_asked_for_and_reads_lists_to_their_end() -> None:
+    document = {
+        "kind": "K", "Kind": 1, "labels": {"any": "thing"}, "free": {"below": {"a": 1}},
+        "items": [{"name": "x", "extra": 1}, 5, {"name": 6}], "words": [1, 2],
+    }  # fmt: skip
+    fields, findings = opened(document, strict=True)
+    assert fields.string("kind") == "K"
+    labels = fields.within("labels")
+    assert {name: labels.string(name) for name in labels.names()} == {"any": "thing"}
+    assert fields.anything("free") == {"below": {"a": 1}}
+    assert [item.string("name") for item in fields.each("items")] == ["x", ""]
+    assert fields.strings("words") == ()
+    findings.refuse_unknown()
+    assert told(findings.misfits) == [
+        ("items[1]", "must be a mapping, not a number"),
+        ("items[2].name", "must be a string, not a number"),
+        ("words[0]", "must be a string, not a number"),
+        ("words[1]", "must be a string, not a number"),
+        ("Kind", "unknown field"),
+        ("items[0].extra", "unknown field"),
+    ]
+    findings.refuse_unknown()
+    assert findings.misfit_count == 6
+
+
+def test_unless_strict_nobody_minds_an_unknown_field() -> None:
+    fields, findings = opened({"a": 1})
+    findings.refuse_unknown()
+    assert (fields.unknown(), findings.misfits) == ([], [])
+
+
+def test_a_flood_is_counted_and_not_put_into_words() -> None:
+    flood: list[Any] = [1] * 50_000
+    fields, findings = opened({"x": flood, "y": flood}, strict=True)
+    assert list(fields.each("x")) == []
+    assert fields.strings("y") == ()
+    for _ in range(1_000):
+        fields.refuse("no", "Don't.")
+    assert findings.misfit_count == 100_000
+    assert len(findings.misfits) == len(findings.faults) == MAX_PROBLEMS
+
+
+def test_nothing_that_is_printed_holds_the_document() -> None:
+    fields, findings = opened({"a": {SENTINEL: SENTINEL}, "b": [SENTINEL], "c": SENTINEL})
+    fields.string("a")
+    fields.boolean("b")
+    fields.within("c")
+    assert SENTINEL not in repr((fields, findings, findings.misfits))
+    assert len(findings.misfits) == 3
