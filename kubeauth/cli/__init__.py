@@ -20,13 +20,17 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if arguments is None:  # else it is somebody's program, and theirs to say
         for name in _NOT_NEEDED:
             sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # None: not to be imported
+        # One process, which shows its own metrics: those of somebody's workers are not its business.
+        os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed, as by `2>&-`: what is said must not go to the other
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 -- to the end
     from kubeauth.cli._app import run
-    from kubeauth.cli._ends import end_of, fault_of
+    from kubeauth.cli._ends import end_of, end_on_signals, fault_of
 
     try:
+        if arguments is None:
+            end_on_signals()
         status = run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
     except BaseException as error:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Generator
+from collections.abc import Container, Generator
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -12,11 +11,10 @@ import httpx
 
 from kubeauth._client import TIMEOUT, Client
 from kubeauth._transport._deadline import Deadline
-from kubeauth.cli._ends import Failed, Status
+from kubeauth.cli._ends import Failed, Status, tell
 from kubeauth.cli._flags import Flags
 from kubeauth.cli._paths import Target
 from kubeauth.cli._refusals import MOST_STATUS, refusal
-from kubeauth.cli._terminal import harmless
 
 ANYTHING = "application/json, */*"
 
@@ -56,9 +54,18 @@ class Asking:
 
     @contextmanager
     def answer(
-        self, target: Target, *, accept: str = ANYTHING, method: str = "GET", json: Any = None
+        self,
+        target: Target,
+        *,
+        accept: str = ANYTHING,
+        method: str = "GET",
+        json: Any = None,
+        answers: Container[int] = (),
     ) -> Generator[httpx.Response]:
-        """The answer, its body still to be read. Refused if the server says no; TimedOut."""
+        """The answer, its body still to be read. Refused if the server says no; TimedOut.
+
+        `answers`: codes of those refusals that are answers as well.
+        """
         if self._seconds is not None:
             target = target.with_parameters(timeout=_go_seconds(self._seconds))
         # Not `client.stream(path)`: a path of two slashes would be another host's.
@@ -77,7 +84,7 @@ class Asking:
             ):
                 came = True
                 self._pass_warnings_on(response)
-                if not response.is_success:
+                if not response.is_success and response.status_code not in answers:
                     raise refusal(
                         response.status_code, response.headers.get("Content-Type", ""), _start_of(response)
                     )
@@ -88,6 +95,8 @@ class Asking:
         except httpx.RequestError as error:
             is_late = self._seconds is not None and isinstance(error, httpx.TimeoutException)
             if not (is_late or self._deadline.has_passed):
+                if _leads_nowhere(error):
+                    raise Failed("error: the server sends elsewhere, to an address that is none") from None
                 raise
         raise self._timed_out(came)
 
@@ -97,7 +106,7 @@ class Asking:
             for words in _WARNING.findall(value):
                 if words not in self._warned:
                     self._warned.add(words)
-                    print(f"Warning: {harmless(_QUOTED.sub(_ITSELF, words))}", file=sys.stderr)
+                    tell(f"Warning: {_QUOTED.sub(_ITSELF, words)}")
 
     def _timed_out(self, came: bool) -> TimedOut:
         what = "the answer was not complete" if came else "it did not answer"
@@ -105,6 +114,11 @@ class Asking:
         return TimedOut(
             f"Unable to connect to the server: {what} within {limit} (--request-timeout)", Status.UNREACHABLE
         )
+
+
+def _leads_nowhere(error: httpx.RequestError) -> bool:
+    """Whether it is about where a redirect leads to. The connection itself is well."""
+    return isinstance(error, httpx.UnsupportedProtocol) or "in location header" in str(error)
 
 
 def _start_of(response: httpx.Response) -> bytes:

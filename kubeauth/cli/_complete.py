@@ -15,8 +15,8 @@ from kubeauth.cli._app import COMMANDS, GROUPS, Parser, command_of, commands_of,
 from kubeauth.cli._ends import Status
 from kubeauth.cli._output import write_text
 
-# What a kubeconfig has a list of, by the flag that chooses one of it.
-_NAMED = ("context", "cluster", "user", "namespace")
+# What a kubeconfig has a list of, by the flag that chooses of it.
+_NAMED = {**{kind: kind for kind in ("context", "cluster", "user", "namespace")}, "contexts": "context"}
 
 Names = Callable[[str, str], Iterable[str]]
 """Those of one kind, in the kubeconfig at a path or, if that is empty, in the one that kubectl would read."""
@@ -51,6 +51,10 @@ class _Line:
     def has_command(self) -> bool:
         return self.name in COMMANDS
 
+    def takes_a_command(self, word: str) -> bool:
+        """Whether it is one of the group that this command is."""
+        return self.name in GROUPS and not self.arguments and word in commands_of(self.name)
+
     def add(self, word: str) -> bool:
         """Takes one word more. False if it makes no sense, so that nothing can follow."""
         if self.waiting is not None:
@@ -65,7 +69,7 @@ class _Line:
                 self._given(action, value)
             elif action is not None and action.nargs is None:
                 self.waiting = action
-        elif self.has_command:
+        elif self.has_command and not self.takes_a_command(word):
             self.arguments += 1
         else:
             self.name = f"{self.name} {word}".lstrip()
@@ -115,7 +119,8 @@ def _values(action: argparse.Action, line: _Line, names: Names) -> Offer:
     if action.choices is not None:
         return Offer(dict.fromkeys(map(str, action.choices), ""))
     if action.dest in _NAMED:
-        return Offer(dict.fromkeys(sorted(names(action.dest, line.kubeconfig)), action.dest))
+        kind = _NAMED[action.dest]
+        return Offer(dict.fromkeys(sorted(names(kind, line.kubeconfig)), kind))
     return Offer({}, files=action.metavar == "PATH")
 
 
@@ -133,13 +138,15 @@ def _flags(parser: Parser) -> dict[str, str]:
 def _argument(line: _Line) -> Offer:
     """For the arguments of a command that are no flags."""
     positional = [action for action in line.parser.actions if not action.option_strings]
-    if line.arguments >= len(positional):
+    if not positional or (line.arguments >= len(positional) and positional[-1].nargs not in ("*", "+")):
         return Offer({})
-    action = positional[line.arguments]
+    action = positional[min(line.arguments, len(positional) - 1)]
     if action.choices is not None:
         return Offer(dict.fromkeys(map(str, action.choices), ""))
-    words = getattr(command_of(line.name), "COMPLETIONS", {}).get(action.dest, ())
-    return Offer(dict.fromkeys(words, ""))
+    words = dict.fromkeys(getattr(command_of(line.name), "COMPLETIONS", {}).get(action.dest, ()), "")
+    if line.name in GROUPS and not line.arguments:
+        words |= commands_of(line.name)
+    return Offer(words, files=action.metavar in ("CONFIG", "CERT"))
 
 
 def names_in_kubeconfig(kind: str, path: str) -> Iterable[str]:

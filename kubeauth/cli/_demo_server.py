@@ -141,7 +141,7 @@ class DemoCluster:
 
     def end_watches(self) -> None:
         """In good order."""
-        self._watch.end()
+        self._watch.close()  # one may be about to begin
 
     def close(self) -> None:
         """Stops both."""

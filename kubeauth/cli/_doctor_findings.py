@@ -44,11 +44,19 @@ class Finding:
     summary: str
     next_step: str = ""
     facts: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    command: str = ""
+    """What the next step ends with, if that is to be copied and run: it must stay on one line."""
 
     def __post_init__(self) -> None:
         # Names and messages are strangers' text on its way to a terminal.
         object.__setattr__(self, "summary", _line(self.summary))
         object.__setattr__(self, "next_step", _line(self.next_step))
+        object.__setattr__(self, "command", _line(self.command))
+
+    @property
+    def advice(self) -> str:
+        """The next step without the command."""
+        return self.next_step.removesuffix(self.command).rstrip()
 
     def without(self, secrets: Iterable[str]) -> Finding:
         """To be shown: without any of these, as a server or a plugin may repeat what it was told; then cut.
@@ -62,7 +70,8 @@ class Finding:
             for name in self.facts
         }
         summary = cut(hidden(self.summary, secrets), _MOST_SUMMARY)
-        return Finding(self.id, self.level, summary, hidden(self.next_step, secrets), facts)
+        next_step, command = hidden(self.next_step, secrets), hidden(self.command, secrets)
+        return Finding(self.id, self.level, summary, next_step, facts, command)
 
 
 def ok(id: str, summary: str, **facts: Json) -> Finding:

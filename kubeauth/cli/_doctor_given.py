@@ -110,11 +110,11 @@ def _nothing_given(given: Given, told: Iterable[str], facts: dict[str, Json]) ->
         said = " / ".join(hidden(wrong.stderr_tail, told).splitlines()[-3:])
         facts |= {"exit_code": wrong.exit_code, "stderr": said or None}
         how = "was ended by a signal" if wrong.exit_code < 0 else f"failed with exit code {wrong.exit_code}"
-        what = f"said: {said}" if said else "said nothing"
+        what = f" and said: {said}" if said else "; what it said, if anything, stands above"
         advice = "Do what it says; or run the command of users[].user.exec by hand to see more."
         if not said:
             advice = "Run the command of users[].user.exec by hand to see why."
-        return error("credential", f"{given.place} {how} and {what}", advice, **facts)
+        return error("credential", f"{given.place} {how}{what}", advice, **facts)
     if isinstance(wrong, PluginTimeout):
         summary = f"{given.place} took more than {wrong.seconds:g} s and was ended"
         advice = (

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from kubeauth import __version__
 from kubeauth._documents import Json
 from kubeauth._exec._hint import clean_hint
-from kubeauth.cli._doctor_findings import Finding, ok, warning
+from kubeauth.cli._doctor_findings import Finding, Level, ok
 from kubeauth.cli._doctor_words import counted, listed
 
 # What is larger is no key; and of a directory with more in it, the rest is not looked at.
@@ -74,19 +74,19 @@ def leftovers_finding(leftovers: Leftovers) -> Finding:
     summary = f"{counted(len(names), 'file')} with a private key in {directory}: {listed(names, 4)}"
     whose = "pykube-ng leaves" if any(map(_PYKUBE.fullmatch, names)) else "other Kubernetes clients leave"
     summary += f"; {whose} such files"
-    return warning(
-        "leftovers", summary, f"If no program that still runs needs them{_removal(leftovers)}", **facts
-    )
+    removal, command = _removal(leftovers)
+    next_step = f"If no program that still runs needs them, remove them{removal}{command}"
+    return Finding("leftovers", Level.WARNING, summary, next_step, facts, command)
 
 
-def _removal(leftovers: Leftovers) -> str:
-    """The command is copied and run: what would be another name in a wrapped line is not in it."""
+def _removal(leftovers: Leftovers) -> tuple[str, str]:
+    """Of which files, and the command, which is copied and run: no name that a line would change is in it."""
     paths = [os.path.join(leftovers.directory, name) for name in leftovers.names]
     plain = [path for path in paths if clean_hint(path) == path and not re.search(r"\s", path)][:_MOST_SHOWN]
     if not plain:
-        return f", remove them from {leftovers.directory} by hand."
-    which = "" if len(plain) == len(paths) else f", remove them; {len(plain)} of {len(paths)}"
-    return f"{which}: rm -- {' '.join(map(shlex.quote, plain))}"
+        return f" from {leftovers.directory} by hand.", ""
+    which = "" if len(plain) == len(paths) else f"; {len(plain)} of {len(paths)}"
+    return f"{which}: ", f"rm -- {' '.join(map(shlex.quote, plain))}"
 
 
 def versions_finding() -> Finding:

@@ -58,6 +58,8 @@ class Heard:
     """How many were begun: one with the server, and one with an https proxy before it."""
     certificate: bytes | None = field(default=None, repr=False)
     """The server's, DER."""
+    chain: tuple[bytes, ...] = field(default=(), repr=False)
+    """That one and those it was shown with, DER; nothing before Python 3.13, which tells."""
     failure: Failure | None = None
 
     @property
@@ -120,6 +122,7 @@ def hear(client: Client, method: str, path: str, *, timeout: float, json: Json =
         is_connected=witness.is_connected,
         handshakes=witness.handshakes,
         certificate=witness.certificate,
+        chain=witness.chain,
     )
 
 
@@ -130,6 +133,7 @@ class _Witness:
         self.deadline = deadline
         self.tls = ""
         self.certificate: bytes | None = None
+        self.chain: tuple[bytes, ...] = ()
         self.handshake = 0.0
         self.handshakes = 0
         self._began = 0.0
@@ -152,13 +156,16 @@ class _Witness:
             self._began = time.monotonic()
             self.handshakes += 1
             # What there was before is the proxy's.
-            self.tls, self.certificate, self.handshake = "", None, 0.0
+            self.tls, self.certificate, self.chain, self.handshake = "", None, (), 0.0
         elif event.endswith("start_tls.complete"):
             self.handshake = time.monotonic() - self._began
             done = info["return_value"].get_extra_info("ssl_object")
             self.tls = done.version() or ""
             # By position: it may be what is inside an SSLSocket, which takes no names.
             self.certificate = done.getpeercert(True)
+            # Since 3.13, of an SSLSocket. TLS within TLS has none.
+            socket = info["return_value"].get_extra_info("socket")
+            self.chain = tuple(getattr(socket, "get_unverified_chain", tuple)())
 
 
 def _skew(date: str | None) -> float | None:

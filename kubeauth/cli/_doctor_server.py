@@ -10,27 +10,23 @@ from kubeauth.cli._doctor_findings import Finding, error, ok, skipped, warning
 from kubeauth.cli._doctor_given import Life
 from kubeauth.cli._doctor_probe import Heard, hear
 from kubeauth.cli._doctor_words import listed, span
+from kubeauth.cli._review import REVIEWS, user_in
 
 ANONYMOUS = "system:anonymous"
 # A certificate or token counts to the second; nobody's clock does.
 SKEW = 30.0
 
-_REVIEWS = "/apis/authentication.k8s.io/{}/selfsubjectreviews"
 _ACCESS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-# As kubectl: 1.28, 1.27, 1.26.
-_VERSIONS = ("v1", "v1beta1", "v1alpha1")
 
 
 def ask_who(client: Client, timeout: float) -> tuple[Heard, bool]:
     """A SelfSubjectReview; of a server that has none, whether it knows us at all. And which it is."""
-    body: dict[str, Json]
-    for version in _VERSIONS:
-        body = {"apiVersion": f"authentication.k8s.io/{version}", "kind": "SelfSubjectReview"}
-        heard = hear(client, "POST", _REVIEWS.format(version), timeout=timeout, json=body)
+    for asked in REVIEWS:
+        heard = hear(client, "POST", asked.path, timeout=timeout, json=asked.body)
         if heard.status != 404:
             return heard, True
     spec = {"nonResourceAttributes": {"path": "/version", "verb": "get"}}
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
+    body: Json = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
     return hear(client, "POST", _ACCESS, timeout=timeout, json=body), False
 
 
@@ -68,9 +64,7 @@ def _credential_of(method: str) -> str:
 
 
 def _known(heard: Heard, methods: Sequence[str], facts: dict[str, Json]) -> Finding:
-    status = heard.json.get("status")
-    info = status.get("userInfo") if isinstance(status, dict) else None
-    info = info if isinstance(info, dict) else {}
+    info = user_in(dict(heard.json)) or {}
     name, groups = _text(info.get("username")), info.get("groups")
     groups = [group for group in groups if isinstance(group, str)] if isinstance(groups, list) else []
     facts |= {"username": name or None, "groups": groups, "uid": _text(info.get("uid")) or None}

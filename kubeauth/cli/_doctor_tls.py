@@ -30,11 +30,29 @@ def read_ca(config: ClientConfig) -> list[Certificate] | TLSError | None:
 
 def server_certificate(heard: Heard) -> Certificate | None:
     """The one that was shown, if there was a handshake."""
-    return certificate_of(ssl.DER_cert_to_PEM_cert(heard.certificate).encode()) if heard.certificate else None
+    return _parsed(heard.certificate) if heard.certificate else None
 
 
-def tls_finding(config: ClientConfig, heard: Heard, shown: Certificate | None, now: float = 0.0) -> Finding:
-    """Whether there was a handshake, and whether the server was believed. `shown` is its certificate."""
+def shown_with_it(heard: Heard) -> list[Certificate]:
+    """Those between it and the CA, as far as they are known and can be parsed."""
+    return [found for found in map(_parsed, heard.chain[1:]) if found is not None]
+
+
+def _parsed(der: bytes) -> Certificate | None:
+    return certificate_of(ssl.DER_cert_to_PEM_cert(der).encode())
+
+
+def tls_finding(
+    config: ClientConfig,
+    heard: Heard,
+    shown: Certificate | None,
+    now: float = 0.0,
+    between: Sequence[Certificate] = (),
+) -> Finding:
+    """Whether there was a handshake, and whether the server was believed.
+
+    `shown` is its certificate, `between` are those that came with it.
+    """
     failure = heard.failure
     name = f" as {config.tls_server_name} (tls-server-name)" if config.tls_server_name else ""
     facts: dict[str, Json] = {
@@ -67,7 +85,9 @@ def tls_finding(config: ClientConfig, heard: Heard, shown: Certificate | None, n
     if failure.verify_code in UNKNOWN_ISSUER and shown is not None:
         what += f"; it is signed by {shown.issuer}"
     if failure.verify_code == _EXPIRED and shown is not None and shown.judged(now)[0] is not Level.ERROR:
-        what += "; not the server's own: one between it and the CA, or the CA"
+        over = [each.subject for each in between if each.judged(now)[0] is Level.ERROR]
+        which = f"an intermediate, {over[0]}, is over" if over else "an intermediate, or the CA, is over"
+        what += f"; the server's own certificate is valid: {which}"
     return error("tls", what, failure.advice, **facts)
 
 

@@ -27,6 +27,7 @@ from kubeauth.cli._doctor_tls import (
     read_ca,
     server_cert_finding,
     server_certificate,
+    shown_with_it,
     tls_finding,
 )
 
@@ -43,6 +44,7 @@ class Way:
         self.obstacle: str | None = "the server was not asked"
         """Why the server cannot be asked; None if it can."""
         self.heard = Heard()
+        self._between: list[Certificate] = []
         """What it said to nobody in particular."""
         self.shown: Certificate | None = None
         """The certificate it showed, believed or not."""
@@ -94,7 +96,7 @@ class Way:
         # With TLS its line tells; without, there is no other.
         yield connect_finding(route, connected, None if has_tls or is_the_proxy_s else failure)
         if has_tls:
-            yield tls_finding(self._config, self.heard, self.shown, time.time())
+            yield tls_finding(self._config, self.heard, self.shown, time.time(), self._between)
             yield server_cert_finding(self.shown, time.time(), self.obstacle or "none was shown")
 
     def _ask(self, route: Route) -> None:
@@ -105,7 +107,7 @@ class Way:
         elif failure is not None and failure.kind == CERTIFICATE:
             # Nothing that matters is said to whoever it is: but who is it, and what time do they have?
             seen = ask_once(anonymous(self._config, verify=False), "/version", self._timeout)
-        self.shown, self.skew = server_certificate(seen), seen.skew
+        self.shown, self._between, self.skew = server_certificate(seen), shown_with_it(seen), seen.skew
         self.obstacle = obstacle(self.heard)
 
     def _is_the_proxy_s(self, route: Route) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeGuard
 
 from kubeauth.errors import ConfigError, CredentialError, KubeAuthError, TLSError
 
@@ -29,15 +31,19 @@ class Status(IntEnum):
     CONFIG = 3
     """The kubeconfig must be changed, or whatever else was configured."""
     CREDENTIAL = 4
-    """No credential: the plugin failed, or an issuer, or a file."""
+    """No credential: the plugin failed, or a provider, an issuer, a file."""
     UNREACHABLE = 5
     """No answer: no connection, no TLS, or none in time."""
     FAULT = 70
     """A fault of kubeauth's own."""
+    HUNG_UP = 129
+    """SIGHUP: the terminal was closed."""
     INTERRUPTED = 130
     """Ctrl-C."""
     NO_READER = 141
     """Whoever read the output is gone, as with `| head`."""
+    TERMINATED = 143
+    """SIGTERM."""
 
 
 class Failed(Exception):
@@ -46,6 +52,57 @@ class Failed(Exception):
     def __init__(self, message: str, status: Status = Status.FAILED) -> None:
         super().__init__(message)
         self.status = status
+
+
+def tell(message: str) -> None:
+    """Says it on stderr. If that is full, or nobody is there any more, the work is still worth doing."""
+    from kubeauth.cli._terminal import harmless
+
+    with suppress(OSError):
+        print(harmless(message), file=sys.stderr, flush=True)
+
+
+class Told(SystemExit):
+    """The process was told to end, by a signal. A SystemExit: nothing on its way takes it for an error."""
+
+    def __init__(self, status: Status, number: int) -> None:
+        super().__init__(int(status))
+        self.status = status
+        self.number = number
+
+
+def end_on_signals() -> None:
+    """Makes SIGTERM and SIGHUP end the process as Ctrl-C does: in order, with nothing left behind.
+
+    By themselves they would end it at once, and a plugin that is running would go on alone. What whoever
+    started us has chosen to ignore, as nohup does, stays ignored.
+    """
+    for name, status in (("SIGTERM", Status.TERMINATED), ("SIGHUP", Status.HUNG_UP)):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, partial(_end, status))
+    sys.unraisablehook = _not_lost
+
+
+def _not_lost(lost: sys.UnraisableHookArgs) -> None:
+    """What is raised in the middle of a callback of the garbage collector's is dropped: so it comes again."""
+    told = lost.exc_value
+    if not isinstance(told, Told):
+        sys.__unraisablehook__(lost)
+        return
+    import threading
+
+    signal.signal(told.number, partial(_end, told.status))
+    # To this thread, whatever it waits for by then.
+    again = partial(signal.pthread_kill, threading.get_ident(), told.number)
+    threading.Timer(0.01, again).start()
+
+
+def _end(status: Status, number: int, _frame: object) -> NoReturn:
+    # It may come again at once: `timeout` sends it to us and then to our group. What is being tidied up by
+    # then must not be interrupted by it.
+    signal.signal(number, signal.SIG_IGN)
+    raise Told(status, number)
 
 
 class End(NamedTuple):
@@ -58,15 +115,12 @@ class End(NamedTuple):
 
     def told(self) -> Status:
         """Says it."""
-        from kubeauth.cli._terminal import harmless
-
         if self.closes_output:
             # Else the interpreter would try to write the rest at its exit, and complain.
             with suppress(OSError):  # somebody's stdout that is no file
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if self.message:
-            with suppress(OSError):
-                print(harmless(self.message), file=sys.stderr, flush=True)
+            tell(self.message)
         return self.status
 
 
@@ -74,6 +128,9 @@ def end_of(error: BaseException) -> End | None:
     """How `error` ends a command; None if it is a fault of ours, or no error at all."""
     if isinstance(error, KeyboardInterrupt):
         return End(Status.INTERRUPTED)
+    if isinstance(error, Told):
+        # Nobody may be reading: what is still to be written would keep us here.
+        return End(error.status, closes_output=True)
     if isinstance(error, BrokenPipeError):
         return End(Status.NO_READER, closes_output=True)
     if isinstance(error, OSError):
@@ -82,7 +139,7 @@ def end_of(error: BaseException) -> End | None:
     if isinstance(error, Failed):
         return End(error.status, str(error))
     if _is_of_httpx(error):
-        return End(Status.UNREACHABLE, f"{_no_answer(error)}\n{_DOCTOR}")
+        return End(Status.UNREACHABLE, f"{no_answer(error)}\n{_DOCTOR}")
     if isinstance(error, KubeAuthError):
         return End(_status_of(error), f"error: {error}")
     return None
@@ -122,7 +179,7 @@ def _status_of(error: KubeAuthError) -> Status:
     return Status.CREDENTIAL if isinstance(error, CredentialError) else Status.FAILED
 
 
-def _no_answer(error: httpx.RequestError) -> str:
+def no_answer(error: httpx.RequestError) -> str:
     """An error of httpx in kubectl's words, as far as it has any."""
     import httpx
 

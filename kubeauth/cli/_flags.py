@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -55,6 +55,8 @@ class Flags(argparse.Namespace):
     disable_compression: bool = False
     request_timeout: float | None = None
     verbosity: int = 0
+
+    LOG_FORMAT = "%(levelname).1s %(name)s: %(message)s"  # no flag: what runs for long has the time in it
 
     @property
     def choose_a_cluster(self) -> bool:
@@ -116,7 +118,7 @@ class Flags(argparse.Namespace):
                 return harmless(super().format(record))  # there are words of servers in it
 
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(Formatter("%(levelname).1s %(name)s: %(message)s"))
+        handler.setFormatter(Formatter(self.LOG_FORMAT))
         logging.basicConfig(handlers=[handler])
         ours, https = next(levels for least, *levels in _LOG_LEVELS if self.verbosity >= least)
         logging.getLogger(_OUR_LOGGER).setLevel(ours)
@@ -124,12 +126,16 @@ class Flags(argparse.Namespace):
             logging.getLogger(name).setLevel(https)
 
 
-def add_flags(parser: argparse.ArgumentParser, *, shown: bool) -> None:
-    """The flags that every command has. In the help of each they would hide its own."""
+def add_flags(parser: argparse.ArgumentParser, *, shown: bool, but: Container[str] = ()) -> None:
+    """The flags that every command has. In the help of each they would hide its own.
+
+    `but`: those that the command has something of its own to say about.
+    """
     group = parser.add_argument_group("global flags, as kubectl has them" if shown else None)
 
     def add(*names: str, help: str, **how: Any) -> None:
-        group.add_argument(*names, help=help if shown else argparse.SUPPRESS, **how)
+        if names[-1] not in but:
+            group.add_argument(*names, help=help if shown else argparse.SUPPRESS, **how)
 
     add(
         "--kubeconfig", metavar="PATH", help="this file alone; else those in $KUBECONFIG, else ~/.kube/config"
@@ -176,6 +182,13 @@ def one_of(words: type[W]) -> Callable[[str], W]:
         raise argparse.ArgumentTypeError(f"{text!r} is none of: {', '.join(words)}")
 
     return word
+
+
+def add_output(parser: argparse.ArgumentParser, words: type[StrEnum], help: str) -> None:
+    """-o, of a command that prints in more than one way."""
+    parser.add_argument(
+        "-o", "--output", type=one_of(words), choices=list(words), metavar="FORMAT", help=help
+    )  # fmt: skip
 
 
 def _key_and_value(text: str) -> str:

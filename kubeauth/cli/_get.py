@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kubeauth.cli._ends import Failed, Status
-from kubeauth.cli._flags import Flags, one_of
+from kubeauth.cli._ends import Failed, Status, tell
+from kubeauth.cli._flags import Flags, add_output
 from kubeauth.cli._output import as_json, as_yaml, pass_on, read_json, write, write_text
 from kubeauth.cli._paths import RESOURCES, likely, target_of
 from kubeauth.cli._refusals import Refused, is_json
@@ -55,14 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path", metavar="PATH", help="/api/v1/namespaces; or pods, pods/web-0, apps/v1/deployments"
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=one_of(Output),
-        choices=list(Output),
-        metavar="FORMAT",
-        help="table (default), wide, json, yaml, or raw: the bytes as they came",
-    )
+    add_output(parser, Output, "table (default), wide, json, yaml, or raw: the bytes as they came")
     parser.add_argument(
         "-A", "--all-namespaces", action="store_true", help="leave the namespace out of the path"
     )
@@ -135,5 +127,5 @@ def _print(value: object, target: Target, options: Options) -> None:
     text = options.tables().text(value)
     if not text:
         where = f" in {target.namespace} namespace" if target.namespace else ""
-        print(f"No resources found{where}.", file=sys.stderr)
+        tell(f"No resources found{where}.")
     write_text(text)

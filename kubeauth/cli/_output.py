@@ -5,16 +5,16 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import math
 import re
 import sys
-import unicodedata
 from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any, TypeVar
 
 from kubeauth._documents import Json, write_document
 from kubeauth.cli._ends import Failed
-from kubeauth.cli._terminal import harmless
+from kubeauth.cli._terminal import harmless, is_visible
 
 T = TypeVar("T")
 
@@ -24,7 +24,9 @@ _NOT_ASCII = re.compile(r"[^\x20-\x7e\n]")
 def write(data: bytes) -> None:
     """All of it, now."""
     sys.stdout.flush()
-    sys.stdout.buffer.write(data)
+    rest = memoryview(data)
+    while rest:  # with PYTHONUNBUFFERED it is a file as the system has it, which may take a part
+        rest = rest[sys.stdout.buffer.write(rest) :]
     sys.stdout.buffer.flush()
 
 
@@ -53,13 +55,25 @@ def pass_on(chunks: Iterable[bytes], *, untouched: bool) -> None:
 def read_json(body: bytes) -> Json:
     """What a server announced as JSON."""
     try:
-        return json.loads(body, parse_constant=_no_constant)
+        return load_json(body)
     except (ValueError, RecursionError):
         pass
     raise Failed("error: the answer should be JSON, and is none that can be read. -o raw shows it.")
 
 
+def load_json(body: bytes) -> Json:
+    """What can be written as JSON again: ValueError for NaN and the like, RecursionError for too deep."""
+    return json.loads(body, parse_constant=_no_constant, parse_float=_finite)
+
+
 def _no_constant(_text: str) -> Any:
+    raise ValueError
+
+
+def _finite(text: str) -> float:
+    """1e999 would be read as infinity, for which JSON has no word: what is written would be none."""
+    if math.isfinite(number := float(text)):
+        return number
     raise ValueError
 
 
@@ -77,7 +91,9 @@ def as_json_line(value: Json) -> bytes:
 
 def as_yaml(value: Json) -> bytes:
     """As one document."""
-    return _unless_too_deep(lambda: write_document(value))
+    written = _unless_too_deep(lambda: write_document(value))
+    # What is spelled out stands between double quotes, where YAML has the same words for it.
+    return _escaped(written.decode("utf-8", "surrogatepass"))
 
 
 def _unless_too_deep(write: Callable[[], T]) -> T:
@@ -95,4 +111,4 @@ def _escaped(text: str) -> bytes:
 
 def _escape(found: re.Match[str]) -> str:
     char = found[0]
-    return json.dumps(char)[1:-1] if unicodedata.category(char)[0] == "C" else char
+    return char if is_visible(char) else json.dumps(char)[1:-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import NamedTuple, Self
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from kubeauth.cli._ends import Failed, Status
 
@@ -13,6 +13,8 @@ _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 _PART = "%:@!$&'()*+,;=~"
 _PATH = f"{_PART}/"
 _QUERY = f"{_PATH}?"
+# They would lead to another part of the API than the one that the words are about: client-go refuses them.
+_DOTS = (".", "..")
 
 # Kubernetes' own resources that are in no namespace, by group; a test asks a real server for them.
 CLUSTER_SCOPED = {
@@ -122,9 +124,17 @@ def target_of(text: str, *, namespace: str, all_namespaces: bool = False) -> Tar
             raise Failed("error: -A is for a PATH that does not begin with a slash.", Status.USAGE)
         return Target(_quoted(path, _PATH), query)
     parts = [_quoted(part, _PART) for part in path.rstrip("/").split("/")]
+    if any(unquote(part) in _DOTS for part in parts):
+        raise Failed(
+            f"error: {text!r} is no path: in one that is put together, no part is . or ..", Status.USAGE
+        )
     group, version, rest = _api_of(parts)
     base = f"/apis/{group}/{version}" if group else f"/api/{version}"
     chosen = "" if all_namespaces or not rest or rest[0] in CLUSTER_SCOPED.get(group, ()) else namespace
+    if chosen in _DOTS or "/" in chosen or "%" in chosen:
+        raise Failed(
+            f"error: {chosen!r} is no namespace: / and % are in none, nor is one . or ..", Status.USAGE
+        )
     if chosen:
         base += f"/namespaces/{_quoted(chosen)}"
     is_one = len(rest) == 2

@@ -13,11 +13,11 @@ def harmless(text: str) -> str:
     if text.isprintable():
         return text
     # Each different character is looked at once: the text may be long.
-    unsafe = {ord(char): f"U+{ord(char):04X}" for char in set(text) - _WELCOME if not _is_visible(char)}
+    unsafe = {ord(char): f"U+{ord(char):04X}" for char in set(text) - _WELCOME if not is_visible(char)}
     return text.translate(unsafe)
 
 
-def _is_visible(char: str) -> bool:
+def is_visible(char: str) -> bool:
     """Letters, marks, numbers, punctuation, symbols and blanks; but no separators of lines."""
     category = unicodedata.category(char)
     return category[0] in "LMNPS" or category == "Zs"

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kubeauth.cli._ends import Failed, Status
-from kubeauth.cli._flags import Flags, one_of
+from kubeauth.cli._flags import Flags, add_output
 
 if TYPE_CHECKING:
     from kubeauth._config._client_config import ClientConfig
@@ -36,13 +36,10 @@ class Options(Flags):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=one_of(Output),
-        choices=list(Output),
-        metavar="FORMAT",
-        help="json or yaml: an ExecCredential, with the client certificate and its key if there is one",
+    add_output(
+        parser,
+        Output,
+        "json or yaml: an ExecCredential, with the client certificate and its key if there is one",
     )
 
 

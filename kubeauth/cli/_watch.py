@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ from kubeauth._documents import Json
 from kubeauth.cli._asking import Asking, TimedOut
 from kubeauth.cli._ends import Failed, Status
 from kubeauth.cli._get import Options, Output
-from kubeauth.cli._output import as_json_line, as_yaml, pass_on, read_json, write, write_text
+from kubeauth.cli._output import as_json_line, as_yaml, load_json, pass_on, read_json, write, write_text
 from kubeauth.cli._paths import Target
 from kubeauth.cli._refusals import Refused, refusal_in
 from kubeauth.cli._tables import is_table
@@ -82,12 +81,14 @@ class _Shown:
 
 def _events(chunks: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """The events of a watch. Refused for one that is an error."""
-    for line in _lines(chunks):
+    for number, line in enumerate(_lines(chunks)):
         try:
-            event = json.loads(line)
+            event = load_json(line)
         except (ValueError, RecursionError):
             event = None
         if not isinstance(event, dict) or "object" not in event or not isinstance(event.get("type"), str):
+            if number:
+                raise Failed("error: the watch broke off in the middle of an event. Begin it again.")
             raise Failed(
                 "error: the server answers, but not with events. A list can be watched; for one object of "
                 "it write LIST?fieldSelector=metadata.name=NAME."

@@ -9,10 +9,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from kubeauth.cli._ends import Failed, Status
-from kubeauth.cli._flags import Flags, one_of
+from kubeauth.cli._flags import Flags, add_output
 from kubeauth.cli._output import as_json, as_yaml, read_json, write, write_text
 from kubeauth.cli._paths import Target
 from kubeauth.cli._refusals import Refused
+from kubeauth.cli._review import REVIEWS, user_in
 from kubeauth.cli._tables import Columns, cell
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from kubeauth._config._impersonation import Impersonation
     from kubeauth._credentials._status import Status as CredentialStatus
     from kubeauth.cli._asking import Asking
-
-# From 1.28, 1.27 and 1.26 of Kubernetes on.
-_VERSIONS = ("v1", "v1beta1", "v1alpha1")
 
 _ADVICE = {
     401: "The server knows nobody by this credential. Is it of this cluster, and still good? "
@@ -46,14 +44,7 @@ class Options(Flags):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=one_of(Output),
-        choices=list(Output),
-        metavar="FORMAT",
-        help="table (default), json or yaml",
-    )
+    add_output(parser, Output, "table (default), json or yaml")
 
 
 def run(options: Options) -> int:
@@ -80,18 +71,16 @@ def run(options: Options) -> int:
 def _review(asking: Asking) -> dict[str, Any]:
     """The SelfSubjectReview, in the newest version that the server has."""
     code, words = 0, "error: the server's answer is no SelfSubjectReview. Is it an API server?"
-    for version in _VERSIONS:
-        target = Target(f"/apis/authentication.k8s.io/{version}/selfsubjectreviews")
-        asked = {"apiVersion": f"authentication.k8s.io/{version}", "kind": "SelfSubjectReview"}
+    for asked in REVIEWS:
         try:
-            with asking.answer(target, method="POST", json=asked) as response:
+            with asking.answer(Target(asked.path), method="POST", json=asked.body) as response:
                 review = read_json(response.read())
         except Refused as refused:
             code, words = refused.code, str(refused)
             if code == 404:
                 continue
             break
-        if isinstance(review, dict) and isinstance(_user(review), dict):
+        if isinstance(review, dict) and user_in(review) is not None:
             return review
         break
     advice = _ADVICE.get(code)
@@ -102,25 +91,20 @@ def _review(asking: Asking) -> dict[str, Any]:
     raise Failed("\n".join(filter(None, [words, advice])))
 
 
-def _user(review: dict[str, Any]) -> Any:
-    status = review.get("status")
-    return status.get("userInfo") if isinstance(status, dict) else None
-
-
 def _rows(
     review: dict[str, Any], config: ClientConfig, status: CredentialStatus, now: datetime
 ) -> Iterator[tuple[str, str]]:
     """As `kubectl auth whoami`, and then what it does not say."""
-    user = _user(review)
+    user = user_in(review) or {}
     yield "ATTRIBUTE", "VALUE"
     yield "Username", cell(user.get("username"))
     if user.get("uid"):
         yield "UID", cell(user["uid"])
     if user.get("groups"):
-        yield "Groups", _listed(user["groups"])
+        yield "Groups", cell(user["groups"])
     extra = user.get("extra")
-    for key in sorted(extra) if isinstance(extra, dict) else ():
-        yield f"Extra: {cell(key)}", _listed(extra[key])
+    for key, values in sorted(extra.items()) if isinstance(extra, dict) else ():
+        yield f"Extra: {cell(key)}", cell(values)
     yield "Server", cell(_server(config))
     if config.context:
         yield "Context", cell(config.context)
@@ -147,19 +131,14 @@ def _timestamp(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _listed(values: object) -> str:
-    """As Go prints a list of strings."""
-    return f"[{' '.join(map(cell, values))}]" if isinstance(values, list) else cell(values)
-
-
 def _impersonated(asked: Impersonation) -> Iterator[str]:
     yield asked.user
     if asked.uid:
         yield f"uid {asked.uid}"
     if asked.groups:
-        yield f"groups {_listed(list(asked.groups))}"
+        yield f"groups {cell(list(asked.groups))}"
     for key, values in asked.extra.items():
-        yield f"{key} {_listed(list(values))}"
+        yield f"{key} {cell(list(values))}"
 
 
 def _server(config: ClientConfig) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from kubeauth.cli import main
+from kubeauth.cli._registry_flags import BIN_DIR_VARIABLE, CONFIG_VARIABLE
 from kubeauth.testing import APIServer, Authority
+from tests.cli.nodes import Node
 from tests.cli.programs import Ran
 
 Run = Callable[..., Ran]
@@ -26,6 +29,24 @@ def run(capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
         return Ran(ended.value.code, out.decode(), err.decode())
 
     return ran
+
+
+@pytest.fixture(autouse=True)
+def _levels() -> Iterator[None]:
+    """What a command has set is not for the tests after it."""
+    names = ("kubeauth", "kubeauth.registry", "httpx", "httpcore")
+    levels = {name: logging.getLogger(name).level for name in names}
+    yield
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    """A node with no providers yet; the environment says nothing of others."""
+    for variable in (CONFIG_VARIABLE, BIN_DIR_VARIABLE):
+        monkeypatch.delenv(variable, raising=False)
+    return Node(tmp_path / "node")
 
 
 @pytest.fixture(scope="session")

@@ -60,17 +60,28 @@ def started(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess
     )
 
 
-def on_a_terminal(*arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
-    """Exit status, and what a terminal was sent."""
+def on_a_terminal(
+    *arguments: str, env: Mapping[str, str] | None = None, typed: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Exit status, and what a terminal was sent. `typed` are keys, each by what they are an answer to."""
     import pty
 
     ours, theirs = pty.openpty()
+    waiting = dict(typed or {})
     with subprocess.Popen(
-        [*KUBEAUTH, *arguments], env=env, stdin=theirs, stdout=theirs, stderr=theirs
+        [*KUBEAUTH, *arguments],
+        env=env,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # it becomes theirs
     ) as process:
         os.close(theirs)
         said = b""
         while True:
+            for question in [each for each in waiting if each.encode() in said]:
+                os.write(ours, waiting.pop(question).encode())
             try:
                 part = os.read(ours, 65536)
             except OSError:  # Linux says so when the other side is closed

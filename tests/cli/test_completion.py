@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kubeauth.cli import main
-from kubeauth.cli._app import COMMANDS, parser_of
+from kubeauth.cli._app import COMMANDS, commands_of, parser_of
 from kubeauth.cli._complete import Offer, names_in_kubeconfig, offered
 from kubeauth.cli._completion import Shell
 
@@ -40,10 +40,10 @@ def words(*typed: str) -> list[str]:
 
 class TestWhatIsOffered:
     def test_commands(self) -> None:
-        assert words("") == list(COMMANDS)
+        assert words("") == list(commands_of(""))
         assert words("who") == ["whoami"]
         assert words("--context", "staging", "who") == ["whoami"]
-        assert words() == list(COMMANDS)
+        assert words() == list(commands_of(""))
 
     def test_every_flag_of_a_command_and_what_it_does(self) -> None:
         offer = offered(["get", "--"], names)
@@ -54,9 +54,40 @@ class TestWhatIsOffered:
 
     @pytest.mark.parametrize("command", COMMANDS)
     def test_each_command_has_all_global_flags(self, command: str) -> None:
-        assert {"--kubeconfig", "--namespace", "--as", "--v"} <= set(words(command, "--"))
-        assert all(offered([command, "--"], names).words.values())
+        assert {"--kubeconfig", "--namespace", "--as", "--v"} <= set(words(*command.split(), "--"))
+        assert all(offered([*command.split(), "--"], names).words.values())
         assert parser_of(command).description
+
+    def test_commands_of_a_group(self) -> None:
+        assert words("registry", "") == ["match", "credentials", "check", "manifest"]
+        assert words("registry", "manifest", "-o", "") == ["table", "json", "raw"]
+        assert "--show-passwords" in words("registry", "credentials", "nginx", "--")
+
+    def test_a_command_that_is_a_group(self) -> None:
+        assert words("disc") == ["discover"]
+        assert words("discover", "") == ["pin", "token"]
+        assert words("discover", "--mode", "seed", "t") == ["token"]
+        assert words("discover", "h:1", "") == []
+        assert words("discover", "h:1", "token", "") == []
+        assert "--ca-cert-hash" in words("discover", "--")
+        assert "--discovery-token-ca-cert-hash" in words("discover", "h:1", "--")
+        assert words("discover", "token", "") == ["create", "list", "delete"]
+        assert "--ttl" in words("discover", "token", "create", "--")
+        assert "--ttl" not in words("discover", "--")
+        assert words("discover", "token", "list", "-o", "") == ["table", "json"]
+        assert words("discover", "-o", "k") == ["kubeconfig"]
+
+    def test_certificates_are_files_however_many(self) -> None:
+        assert offered(["discover", "pin", ""], names).files
+        assert offered(["discover", "pin", "one.crt", "two.crt", ""], names).files
+        assert offered(["discover", "--file", ""], names).files
+        assert offered(["discover", "--save", ""], names).files
+
+    def test_a_configuration_of_providers_is_a_file(self) -> None:
+        assert offered(["registry", "check", ""], names).files
+        assert offered(["registry", "match", "--config", ""], names).files
+        assert not offered(["registry", "match", ""], names).files
+        assert not offered(["get", ""], names).files
 
     @pytest.mark.parametrize(
         ("typed", "expected"),

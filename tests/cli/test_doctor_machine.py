@@ -14,7 +14,8 @@ import pytest
 import kubeauth
 from kubeauth.cli import _doctor_machine
 from kubeauth.cli._doctor_findings import Level
-from kubeauth.cli._doctor_machine import find_leftovers, leftovers_finding, versions_finding
+from kubeauth.cli._doctor_machine import Leftovers, find_leftovers, leftovers_finding, versions_finding
+from kubeauth.cli._doctor_report import as_text
 from kubeauth.testing import Authority
 from tests.cli.doctoring import examined
 
@@ -143,3 +144,16 @@ def test_versions() -> None:
 
 def test_what_is_not_installed_has_no_version() -> None:
     assert _doctor_machine._version("no-such-package-anywhere") is None
+
+
+def test_the_command_stands_on_one_line_to_be_copied(tmp_path: Path) -> None:
+    """However long it is, and however narrow the table."""
+    names = tuple(f"tmp-key-{number:032}" for number in range(10))
+    found = leftovers_finding(Leftovers(str(tmp_path), names, True))
+    assert found.next_step == f"If no program that still runs needs them, remove them: {found.command}"
+    text = as_text([found.without(["a-secret-of-somebody"])], width=80, colour=False)
+    lines = [line.strip() for line in text.splitlines() if "rm -- " in line]
+    assert lines == [f"rm -- {' '.join(str(tmp_path / name) for name in names)}"]
+    assert " ".join(text.split()).endswith(
+        "Begin with leftovers: If no program that still runs needs them, remove them, as above."
+    )

@@ -242,12 +242,16 @@ class TestRunning:
     def test_one_that_fails_without_a_word(self, look: Look, plugin: PluginScript) -> None:
         plugin.answer(exit_code=1)
         wrong = look().bad("credential")
-        assert wrong.summary.endswith("failed with exit code 1 and said nothing")
+        assert wrong.summary.endswith("failed with exit code 1; what it said, if anything, stands above")
         assert wrong.next_step == "Run the command of users[].user.exec by hand to see why."
 
     def test_one_that_is_ended_by_a_signal(self, look: Look, plugin: PluginScript) -> None:
         plugin.path.write_text("#!/bin/sh\nkill -9 $$\n")
-        assert look().bad("credential").summary.endswith("was ended by a signal and said nothing")
+        assert (
+            look()
+            .bad("credential")
+            .summary.endswith("was ended by a signal; what it said, if anything, stands above")
+        )
 
     def test_one_that_repeats_the_token_it_was_given(
         self, server: APIServer, plugin: PluginScript, tmp_path: Path

@@ -23,7 +23,16 @@ from kubeauth import ClientConfig
 from kubeauth.cli._doctor_certificates import Certificate
 from kubeauth.cli._doctor_findings import Level
 from kubeauth.cli._doctor_network import connect, look_up, proxy_finding, route_to, within
-from kubeauth.cli._doctor_probe import BROKEN, IDENTITY, PROXY, Failure, Heard, anonymous, ask_once
+from kubeauth.cli._doctor_probe import (
+    BROKEN,
+    CERTIFICATE,
+    IDENTITY,
+    PROXY,
+    Failure,
+    Heard,
+    anonymous,
+    ask_once,
+)
 from kubeauth.cli._doctor_tls import ca_finding, obstacle, read_ca, server_cert_finding, tls_finding
 from kubeauth.cli._doctor_words import DAY
 from kubeauth.testing import Answer, APIServer, Authority, KeyPair
@@ -105,8 +114,23 @@ class TestCertificates:
         pair = between.server("127.0.0.1", not_after=NOW + datetime.timedelta(days=99))
         with APIServer(authority=authority, certificate=pair) as server:
             found = look(server)
-        assert "not the server's own: one between it and the CA, or the CA" in found.bad("tls").summary
+        which = "an intermediate, CN=between, is over"
+        if not hasattr(ssl.SSLSocket, "get_unverified_chain"):  # before 3.13
+            which = "an intermediate, or the CA, is over"
+        assert f"; the server's own certificate is valid: {which}" in found.bad("tls").summary
         assert found.levels["server-cert"] is Level.OK
+
+    def test_one_between_that_is_over_is_named(self) -> None:
+        """If Python tells which there are: since 3.13."""
+        now = NOW.timestamp()
+        good, over = (
+            Certificate(f"CN={name}", "CN=ca", (), now - 99, now + left)
+            for name, left in (("good", 99), ("over", -9))
+        )
+        failure = Failure(CERTIFICATE, "certificate has expired", "Renew it", verify_code=10)
+        config = ClientConfig(server="https://h")
+        found = tls_finding(config, Heard(failure=failure), good, now, [good, over])
+        assert found.summary.endswith("is valid: an intermediate, CN=over, is over")
 
     def test_that_is_not_valid_yet(self, authority: Authority, look: Look) -> None:
         begins = NOW + datetime.timedelta(days=3)

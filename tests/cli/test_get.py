@@ -213,6 +213,13 @@ class TestAsking:
             assert run("get", "/x").status == 0
         assert other.requests[0].header("authorization") is None
 
+    @pytest.mark.parametrize("location", ["ftp://x/y", ":::"])
+    def test_redirects_to_nowhere(self, location: str, api: APIServer, run: Run) -> None:
+        api.on("GET", "/x", Answer(302, headers={"Location": location}))
+        ran = run("get", "/x")
+        assert (ran.status, ran.out) == (1, "")
+        assert ran.err == "error: the server sends elsewhere, to an address that is none\n"
+
     def test_redirects_without_end(self, api: APIServer, run: Run) -> None:
         api.on("GET", "/loop", Answer(302, headers={"Location": "/loop"}))
         ran = run("get", "/loop")

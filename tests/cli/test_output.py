@@ -8,13 +8,17 @@ import os
 import sys
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubeauth._documents import read_yaml
 from kubeauth.cli import main
-from kubeauth.cli._output import as_json, as_json_line, as_yaml, pass_on, write_text
-from kubeauth.testing import APIServer
-from tests.cli.programs import KUBEAUTH, ran
+from kubeauth.cli._ends import Failed
+from kubeauth.cli._output import as_json, as_json_line, as_yaml, pass_on, read_json, write_text
+from kubeauth.cli._terminal import harmless
+from kubeauth.testing import Answer, APIServer
+from tests.cli.programs import KUBEAUTH, environ, ran
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -53,10 +57,23 @@ def test_a_stdout_that_was_closed(api: APIServer, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
-@pytest.mark.parametrize("arguments", ["get /version", "get /version -o raw", "whoami", "completion bash"])
-def test_a_disk_that_is_full(arguments: str, api: APIServer) -> None:
-    full = ran("sh", "-c", '"$@" >/dev/full', "sh", *KUBEAUTH, *arguments.split())
+@pytest.mark.parametrize(
+    "arguments",
+    ["get /version", "get /version -o raw", "whoami", "completion bash", "--help", "get --help", "--version"],
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_disk_that_is_full(arguments: str, unbuffered: str, api: APIServer) -> None:
+    env = environ(PYTHONUNBUFFERED=unbuffered)
+    full = ran("sh", "-c", '"$@" >/dev/full', "sh", *KUBEAUTH, *arguments.split(), env=env)
     assert full == (1, "", "error: No space left on device\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_an_stderr_that_is_full_keeps_nobody_from_the_answer(api: APIServer) -> None:
+    api.on("GET", "/x", Answer(body={}, headers={"Warning": '299 - "old"'}))
+    for arguments in (["get", "/x"], ["get", "/x", "-v", "8"]):
+        full = ran("sh", "-c", '"$@" 2>/dev/full', "sh", *KUBEAUTH, *arguments)
+        assert full == (0, "{}\n", "")
 
 
 def test_text_in_the_encoding_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +92,26 @@ def test_json_is_read_back_as_it_was_and_steers_no_terminal(value: object) -> No
     assert as_json_line(value).count(b"\n") == 1
 
 
-@pytest.mark.parametrize("char", ["\x1b", "\x7f", "\x9b", "\x08"])
-def test_yaml_spells_control_characters_out(char: str) -> None:
-    assert char not in as_yaml({f"key{char}": f"value{char}\n"}).decode()
+# The last turn what stands behind them around, or are line breaks to some.
+@pytest.mark.parametrize("char", ["\x1b", "\x7f", "\x9b", "\x08", "\u200b", "\u202e", "\u2066", "\u2028"])
+def test_what_could_steer_a_terminal_is_spelled_out(char: str) -> None:
+    value = {f"key{char}": f"value{char}\n"}
+    written = as_yaml(value).decode()
+    assert char not in written
+    assert yaml.safe_load(written) == value
+    for text in (as_json(value).decode(), as_json_line(value).decode()):
+        assert char not in text
+        assert json.loads(text) == value
+
+
+@given(st.text() | st.characters(categories=["Cf", "Co", "Zl", "Zp", "Zs"]))
+def test_yaml_is_read_back_as_it_was(text: str) -> None:
+    written = as_yaml({text: text})
+    assert read_yaml(written) == {text: text}
+    assert harmless(written.decode()) == written.decode()
+
+
+@pytest.mark.parametrize("body", [b"1e999", b'{"a": -1e999}', b"NaN", b"-Infinity"])
+def test_a_number_that_json_cannot_write_is_none(body: bytes) -> None:
+    with pytest.raises(Failed, match="-o raw shows it"):
+        read_json(body)

@@ -57,8 +57,24 @@ def test_all_namespaces_leave_it_out(text: str, expected: str) -> None:
     assert url(text, all_namespaces=True) == expected
 
 
+@pytest.mark.parametrize("text", ["pods/..", "../secrets", "./pods", "pods/%2e%2E/x", "apps/v1/../v1"])
+def test_dots_lead_nowhere(text: str) -> None:
+    with pytest.raises(Failed, match="no path") as failed:
+        url(text)
+    assert failed.value.status is Status.USAGE
+
+
+@pytest.mark.parametrize("namespace", ["..", ".", "a/b", "..%2f", "a/../b"])
+def test_a_namespace_is_one_word(namespace: str) -> None:
+    """As client-go sees it: `-n ..` would be all namespaces."""
+    with pytest.raises(Failed, match="is no namespace") as failed:
+        target_of("pods", namespace=namespace)
+    assert failed.value.status is Status.USAGE
+    assert target_of("nodes", namespace=namespace).url == "/api/v1/nodes"
+
+
 def test_a_namespace_is_quoted() -> None:
-    assert target_of("pods", namespace="a/b").path == "/api/v1/namespaces/a%2Fb/pods"
+    assert target_of("pods", namespace="a b").path == "/api/v1/namespaces/a%20b/pods"
 
 
 @pytest.mark.parametrize("text", ["", "?limit=1", "https://other.example/api"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeauth.cli._tables import Columns, ServerTables, cell, is_table
+from kubeauth.cli._tables import Columns, ServerTables, cell, facts, fitted, is_table
 
 COLUMNS = [
     {"name": "Name", "priority": 0},
@@ -65,10 +65,23 @@ def test_the_namespace_where_there_is_one() -> None:
     [
         (None, ""), ("x", "x"), (7, "7"), (1.5, "1.5"), (True, "true"), (False, "false"), ("a\nb", "a..."), ("a\r", "a..."),
         ("\x1b[31mred", "U+001B[31mred"), ("a\tb", "a b"), ("csi \x9b", "csi U+009B"), ("e\u202etxt", "eU+202Etxt"), ("grün 日本", "grün 日本"),
+        ([1, None, "a", True], "[1 <nil> a true]"), ({"b": [2], "a": {}}, "map[a:map[] b:[2]]"), (["a\nb"], "[a..."),
     ],
 )  # fmt: skip
 def test_a_cell_is_one_line_and_cannot_steer_a_terminal(value: object, expected: str) -> None:
     assert cell(value) == expected
+
+
+def test_a_cell_that_is_nested_too_deep() -> None:
+    value: object = None
+    for _ in range(100_000):
+        value = [value]
+    assert cell(value) == "..."
+
+
+def test_a_row_of_fewer_cells_ends_with_its_last() -> None:
+    columns = [{"name": "Name"}, {"name": "Ready"}]
+    assert ServerTables().text(table(["a"], ["b", "1"], columns=columns)) == "NAME   READY\na\nb      1\n"
 
 
 @pytest.mark.parametrize(
@@ -87,3 +100,34 @@ def test_what_a_table_is() -> None:
     assert is_table({"kind": "Table", "apiVersion": "meta.k8s.io/v1beta1"})
     assert not is_table({"kind": "Table", "apiVersion": "carpentry.example/v1"})
     assert not is_table([])
+
+
+ROWS = [("NAME", "WHAT IT IS"), ("one", "the first of them"), ("two", "")]
+
+
+def test_a_table_that_fits_is_one() -> None:
+    assert fitted(ROWS, None) == fitted(ROWS, 24) == Columns().text(ROWS)
+
+
+def test_one_that_does_not_has_each_cell_on_a_line() -> None:
+    assert fitted(ROWS, 23) == (
+        "NAME         one\nWHAT IT IS   the first of them\n\nNAME         two\nWHAT IT IS   \n"
+    )
+    long = [ROWS[0], ("one", "the first of them, and of all")]
+    assert fitted(long, 23) == "NAME         one\nWHAT IT IS   the first of them,\n             and of all\n"
+
+
+def test_facts_are_wrapped_beside_their_names() -> None:
+    rows = [
+        ("Server", "https://a-very-long-name.of-a.server.example:6443"),
+        ("Note", "some words that are many"),
+    ]
+    assert facts(rows, None).splitlines()[1] == "Note     some words that are many"
+    assert facts([*rows, ("None", "")], 30).splitlines() == [
+        "Server   https://a-very-long-name.of-a.server.example:6443",
+        "Note     some words that are",
+        "         many",
+        "None     ",
+    ]
+    # On a very narrow one, lines are not of a word each.
+    assert facts(rows, 10) == facts(rows, 29)

@@ -53,6 +53,18 @@ def as_user(api: APIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return made
 
 
+def test_it_is_no_worker_of_somebodys_server(as_user: Any, tmp_path: Path) -> None:
+    """What their environment says about metrics is not for us: nothing is written, and nothing is complained of."""
+    plugin = PluginScript(tmp_path)
+    plugin.answer(token="t-2")
+    as_user({"exec": plugin.stanza()})
+    (tmp_path / "shared").mkdir()
+    for directory in ("shared", "none"):
+        env = environ(PROMETHEUS_MULTIPROC_DIR=str(tmp_path / directory))
+        assert program("token", env=env) == (0, "t-2\n", "")
+    assert list((tmp_path / "shared").iterdir()) == []
+
+
 class TestToken:
     def test_of_the_kubeconfig(self, as_user: Any, run: Run, api: APIServer) -> None:
         as_user({"token": "t-1"})

@@ -162,13 +162,28 @@ class TestEnding:
         assert (ran.status, ran.err) == (1, "Error from server (Forbidden): unknown (get pods)\n")
 
     @pytest.mark.parametrize(
-        "body", [b'{"kind": "Pod"}', b"{\n}\n", b"[" * 100_000, b'{"type": 7, "object": 1}']
+        "body",
+        [
+            b'{"kind": "Pod"}',
+            b"{\n}\n",
+            b"[" * 100_000,
+            b'{"type": 7, "object": 1}',
+            b'{"type": "ADDED", "object": NaN}',
+            b'{"type": "ADDED", "object": 1e999}',
+        ],
     )
     def test_an_answer_that_is_no_watch(self, body: bytes, api: APIServer, run: Run) -> None:
         api.on("GET", "/x", Answer(body=body, headers={"Content-Type": "application/json"}))
         ran = run("get", "/x?watch=1")
         assert (ran.status, ran.out) == (1, "")
         assert "not with events" in ran.err
+
+    def test_an_event_that_is_cut_in_the_middle(self, api: APIServer, run: Run) -> None:
+        body = json.dumps({"type": "ADDED", "object": pod("a", "1")}).encode() + b'\n{"type": "ADD'
+        api.on("GET", "/x", Answer(body=body, headers={"Content-Type": "application/json"}))
+        ran = run("get", "/x?watch=1", "-o", "json")
+        assert (ran.status, json.loads(ran.out)) == (1, pod("a", "1"))
+        assert ran.err == "error: the watch broke off in the middle of an event. Begin it again.\n"
 
     @pytest.mark.parametrize(
         "body", [{"major": "1"}, [], {"metadata": {}}, {"metadata": 7}, {"metadata": {"resourceVersion": 7}}]
