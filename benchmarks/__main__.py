@@ -56,6 +56,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--render", type=Path, metavar="RESULTS", help="measure nothing: tell these results again"
     )
+    parser.add_argument("--note", metavar="WORDS", help="what else to say of this run, on the page")
     return parser.parse_args()
 
 
@@ -74,6 +75,8 @@ def main() -> None:
             names=given.subjects.split(",") if given.subjects else None,
             with_go=not given.no_go,
         )
+    if given.note:
+        results.about["note"] = given.note
     print(page.write(results, out))
 
 

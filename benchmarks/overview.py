@@ -14,6 +14,7 @@ from benchmarks.telling import middle, reason, told_duration, told_number, told_
 # Where there are both colours, the blocking one. The page has the others, and who is left out here.
 COLUMNS = [
     "kubeauth",
+    "kubeauth direct",
     "kubernetes",
     "kubernetes_asyncio",
     "lightkube",

@@ -13,7 +13,7 @@ from benchmarks.svg import Picture, ticks
 from benchmarks.telling import reason, told_range, values
 
 LEFT = 16
-NAMES = 200
+NAMES = 240
 ROW = 20
 
 

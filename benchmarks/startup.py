@@ -8,6 +8,7 @@ as they are where a package was installed.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import statistics
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,8 +66,19 @@ def seconds(command: list[str], environ: dict[str, str]) -> float:
     return time.perf_counter() - start
 
 
-def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 25
+def _rounds_of(text: str) -> int:
+    if text.isdecimal() and int(text) >= 2:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r}: a spread needs two rounds or more")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.startup", description=str(__doc__).partition("\n")[0]
+    )
+    what = "how often each process is started (default: 25)"
+    parser.add_argument("rounds", nargs="?", type=_rounds_of, default=25, metavar="ROUNDS", help=what)
+    rounds: int = parser.parse_args(arguments).rounds
     with tempfile.TemporaryDirectory() as directory, APIServer() as server:
         path = Path(directory, "config")
         path.write_text(yaml.safe_dump(server.kubeconfig({"token": "t"})))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+# kubeauth on kubeauth.inner.DirectTransport.
+DIRECT = "kubeauth direct"
 GO_CLIENT = Path(__file__).parent / "go" / "client"
 
 
@@ -29,6 +30,8 @@ class Subject:
     signs: bool = True
     """Whether it runs exec plugins by itself; else it is given a static token."""
     is_ours: bool = False
+    inner: str = ""
+    """What it has below it, if it is not what its library brings."""
 
     @property
     def key(self) -> str:
@@ -53,10 +56,11 @@ def both(
     loads: bool = False,
     signs: bool = True,
     is_ours: bool = False,
+    inner: str = "",
 ) -> list[Subject]:
     return [
-        Subject(name, "sync", module, "sync", package, imports, loads, signs, is_ours),
-        Subject(name, "async", module, "asyncio", package, "", False, signs, is_ours),
+        Subject(name, "sync", module, "sync", package, imports, loads, signs, is_ours, inner),
+        Subject(name, "async", module, "asyncio", package, "", False, signs, is_ours, inner),
     ]
 
 
@@ -70,6 +74,10 @@ TABLE: list[Subject] = [
         "kubeauth",
         "import kubeauth.httpx2; kubeauth.httpx2.Client",
         is_ours=True,
+    ),
+    *both(DIRECT, "with_kubeauth_direct", "kubeauth", "", is_ours=True, inner=DIRECT),
+    *both(
+        f"{DIRECT} on httpx2", "with_kubeauth_direct_httpx2", "kubeauth", "", is_ours=True, inner=DIRECT
     ),
     *both("httpx", "httpx_alone", "httpx", "import httpx; httpx.Client", signs=False),
     *both("httpx again", "httpx_alone", "httpx", "", signs=False),
@@ -103,23 +111,9 @@ TABLE: list[Subject] = [
 CLIENT_GO = Subject("client-go", "go", package="k8s.io/client-go", loads=True)
 
 
-def inner() -> list[Subject]:
-    """kubeauth.AsyncClient on each inner transport that kubeauth.inner offers, if there is such a module."""
-    try:
-        offered: list[str] = importlib.import_module("kubeauth.inner").__all__
-    except ImportError:
-        return []
-    return [
-        Subject(f"kubeauth on {name}", "async", "with_inner", name, "kubeauth", is_ours=True)
-        for name in offered
-    ]
-
-
 def found(go_client: str | None, names: list[str] | None = None) -> list[Subject]:
     """Those that can be had here; with `names` (`kr8s`, or `kr8s sync`), only those."""
-    ours = [each for each in TABLE if each.is_ours] + inner()
-    others = [each for each in TABLE if not each.is_ours] + ([CLIENT_GO] if go_client else [])
-    everybody = ours + others
+    everybody = TABLE + ([CLIENT_GO] if go_client else [])
     if names is not None:
         if unknown := set(names) - {name for each in everybody for name in (each.name, each.key)}:
             raise SystemExit(f"nobody here is called {', '.join(sorted(unknown))}")

@@ -44,11 +44,11 @@ class Turn:
 
 
 def one_of_each(subjects: list[Subject]) -> list[Turn]:
-    """The first that a package has to offer: the others have its credentials too."""
-    first: dict[str, Turn] = {}
+    """The first that a package has to offer, and its first on another transport: that will do."""
+    first: dict[tuple[str, str], Turn] = {}
     for each in subjects:
         if each.signs:
-            first.setdefault(each.package, Turn(each.name, each))
+            first.setdefault((each.package, each.inner), Turn(each.name, each))
     return list(first.values())
 
 

@@ -6,7 +6,7 @@ from benchmarks import figures, markdown
 from benchmarks.process import Failed, Worker
 from benchmarks.results import Results
 from benchmarks.stage import Kept, Round, Rounds, Sizes, Stage
-from benchmarks.subjects import Subject
+from benchmarks.subjects import DIRECT, Subject
 from benchmarks.telling import (
     Told,
     failures,
@@ -63,7 +63,8 @@ def tell(results: Results) -> Told:
         has its answer, for {results.sizes["warm_seconds"]:g} s a round. Ratios are of requests a second, to
         kubeauth's of the same colour in the same round: above 1 is faster than kubeauth. client-go has no
         colour, and stands in both tables. `{AGAIN}` is plain httpx once more: what those two differ by is
-        noise. pykube-ng runs the plugin with each request.
+        noise. **{DIRECT}** is [a faster transport](inner.md) below the client. pykube-ng runs the plugin with
+        each request.
         """)
     )
     told.text += not_the_server(results)
@@ -75,9 +76,11 @@ def tell(results: Results) -> Told:
             for callers in CALLERS:
                 found = ratio(rounds, each.key, f"kubeauth {colour}", f"rate_{callers}")
                 who = "1 caller" if callers == 1 else f"{callers} callers"
-                is_rival = not each.is_ours and each.name != AGAIN
-                if found and is_rival and is_ahead(found, more_is_better=True):
-                    told.ahead(f"requests a second, {who}, {colour}", each.name, found)
+                if not each.is_ours and each.name != AGAIN:
+                    for ours, beside in (("kubeauth", ""), (DIRECT, f", beside {DIRECT}")):
+                        theirs = ratio(rounds, each.key, f"{ours} {colour}", f"rate_{callers}")
+                        if theirs and is_ahead(theirs, more_is_better=True):
+                            told.ahead(f"requests a second, {who}, {colour}{beside}", each.name, theirs)
                 row += [
                     told_number(middle(mine, f"rate_{callers}")),
                     told_ratio(found),

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import sys
 import threading
 from pathlib import Path
-from types import ModuleType
 
-import httpx
 import pytest
 
 from benchmarks import subjects
-from benchmarks.clients import with_inner
 from benchmarks.clients.opened import Opened
 from benchmarks.process import Failed, Worker
 from benchmarks.server import Server
 from benchmarks.stage import Kept, Round, Sizes, Stage, in_turn
 from benchmarks.subjects import Subject
-from benchmarks.worker import Tasks, Threads, failure
-from kubeauth.testing import APIServer
+from benchmarks.worker import Threads, failure
 
 READY = "import sys, os, time, json; print('{}', flush=True); order = sys.stdin.readline(); "
 
@@ -172,35 +167,3 @@ def test_client_go_is_there_if_it_was_built() -> None:
     assert subject.command("/path/of/client") == ["/path/of/client"]
     with pytest.raises(SystemExit):
         subjects.found(None, ["client-go"])
-
-
-def test_each_inner_transport_that_kubeauth_offers_is_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    offered = ModuleType("kubeauth.inner")
-    offered.__all__ = ["fast"]  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "kubeauth.inner", offered)
-    (subject,) = subjects.found(None, ["kubeauth on fast"])
-    assert (subject.key, subject.module, subject.face) == ("kubeauth on fast async", "with_inner", "fast")
-
-
-def test_where_no_inner_transport_is_offered_nobody_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "kubeauth.inner", None)
-    assert subjects.inner() == []
-
-
-def test_an_inner_transport_is_used(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: APIServer
-) -> None:
-    def fast(_context: object, _proxy: object) -> httpx.AsyncBaseTransport:
-        return httpx.MockTransport(lambda _request: httpx.Response(200, json={"items": [1, 2, 3, 4]}))
-
-    offered = ModuleType("kubeauth.inner")
-    offered.fast = fast  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "kubeauth.inner", offered)
-    kubeconfig = tmp_path / "config"
-    kubeconfig.write_text(json.dumps(server.kubeconfig({"token": "t"})))
-    tasks = Tasks(with_inner, "fast")
-    tasks.run({"do": "open", "kubeconfig": str(kubeconfig)})
-    assert set(tasks.run({"do": "ask"})) == {"us"}
-    tasks.run({"do": "close"})
-    tasks.loop.close()
-    assert server.requests == []
