@@ -11,6 +11,8 @@ UV := $(shell command -v uv 2>/dev/null)
 READY := $(VENV)/.ready
 DOCS_VENV ?= .venv-docs
 DOCS_READY := $(DOCS_VENV)/.ready
+# Some shells set it. Tests start hundreds of programs, and each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 define find_python
 $$( for p in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -57,23 +59,26 @@ config: $(READY) ## Show what your kubeconfig (or a bundled sample) resolves to
 
 .PHONY: test
 test: $(READY) ## Run the tests (only Python is needed)
-	$(BIN)/python -m pytest -q -m "not load and not e2e and not site" -n auto --dist loadfile --cov --cov-report= --cov-fail-under=0
+	$(BIN)/python -m pytest -q -m "not load and not e2e and not site" -n auto --dist worksteal --cov --cov-report= --cov-fail-under=0
 	$(BIN)/coverage report
 
+# Credentials that live for four seconds: this one has the machine to itself.
+BY_THE_CLOCK := tests/shell/test_renewal_under_load.py
 .PHONY: test-load
 test-load: $(READY) ## Run the load and stampede tests
-	$(BIN)/python -m pytest -q -m load --timeout 300
+	$(BIN)/python -m pytest -q -m load --timeout 300 -n 2 --dist worksteal --ignore $(BY_THE_CLOCK)
+	$(BIN)/python -m pytest -q -m load --timeout 300 $(BY_THE_CLOCK)
 
 .PHONY: test-oracle
 test-oracle: $(READY) oracle ## Compare with client-go (needs Go) and kubectl, where found
-	$(BIN)/python -m pytest -q -m oracle -rs
+	$(BIN)/python -m pytest -q -m oracle -rs -n 2 --dist worksteal
 
 .PHONY: e2e
 e2e: $(READY) ## Run the end-to-end tests: a real API server, real plugins, real clients (needs Go and Debian's packages)
 	$(BIN)/python -m tests.e2e.prepare
-	$(BIN)/python -m pytest -q -m e2e tests/e2e -n 2 --dist loadfile $(E2E_ARGS)
+	$(BIN)/python -m pytest -q -m e2e tests/e2e -n 2 --dist worksteal $(E2E_ARGS)
 	kubectl=$$($(BIN)/python -m tests.e2e.prepare --kubectl); \
-	PATH="$$(dirname "$$kubectl"):$$PATH" $(BIN)/python -m pytest -q -m oracle tests/differential
+	PATH="$$(dirname "$$kubectl"):$$PATH" $(BIN)/python -m pytest -q -m oracle tests/differential -n 2 --dist worksteal
 
 SECONDS ?= 600
 .PHONY: soak
@@ -86,7 +91,7 @@ ORACLE := tests/differential/oracle/oracle
 oracle: ## Build the client-go oracle that test-oracle compares with
 	@if command -v go >/dev/null; then $(MAKE) --no-print-directory $(ORACLE); \
 	else echo "oracle: no Go here, client-go is not compared with" >&2; fi
-$(ORACLE): tests/differential/oracle/main.go tests/differential/oracle/go.mod
+$(ORACLE): tests/differential/oracle/main.go tests/differential/oracle/images.go tests/differential/oracle/go.mod
 	cd $(@D) && CGO_ENABLED=0 go build -trimpath -o $(@F) .
 
 .PHONY: test-all

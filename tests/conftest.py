@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from kubeauth._credentials._shared import SHARED
 from kubeauth.testing import APIServer, Authority, FakeClock
 from tests.faces import DIRECT, FACES, Face
+from tests.residue import set_aside
 
 # No test asserts a time, so neither does hypothesis: the machine may be busy.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,12 +31,36 @@ def pytest_configure() -> None:
     # A shell that starts something in the background has it ignore Ctrl-C, and so would what tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # As nohup does with that of a terminal that is closed.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    # Tests wait for programs and for time to pass: one more than there are processors keeps these busy.
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of tests and all their modules: nobody need look for garbage among them.
+    set_aside()
+
+
+@pytest.fixture(scope="session")
+def system_authorities(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What this machine trusts, as far as tests know: to read all that it does trust takes 20 ms each time."""
+    path = tmp_path_factory.mktemp("system") / "ca.pem"
+    path.write_bytes(Authority("system CA").pem)
+    return path
 
 
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, system_authorities: Path) -> None:
     for name in SCRUBBED.split():
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SSL_CERT_FILE", str(system_authorities))
+    monkeypatch.setenv("SSL_CERT_DIR", str(system_authorities.parent / "none"))
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))

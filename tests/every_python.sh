@@ -19,7 +19,7 @@ print("%d.%d" % sys.version_info[:2] if ok else "")' 2>/dev/null) || continue
   seen="$seen $version"
   echo "== CPython $version: $python"
   make --no-print-directory venv VENV=".venv-$version" PYTHON="$python"
-  if ".venv-$version/bin/python" -m pytest -q -m "not load and not site" -n auto --dist loadfile -p no:cacheprovider; then
+  if ".venv-$version/bin/python" -m pytest -q -m "not load and not site" -n auto --dist worksteal -p no:cacheprovider; then
     passed="$passed $version"
   else
     failed="$failed $version"

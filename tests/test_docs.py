@@ -203,10 +203,12 @@ def test_commands_exist(page: str, words: list[str]) -> None:
     elif program in ("kubeauth", ".venv/bin/kubeauth"):
         from kubeauth.cli._app import COMMANDS, parser_of
 
-        command = next((word for word in arguments if not word.startswith("-")), None)
-        assert command is None or command in COMMANDS
+        named = [word for word in arguments if not word.startswith("-")]
+        names = [" ".join(named[:count]) for count in range(len(named), 0, -1)]
+        command = next((name for name in names if name in COMMANDS), None)
+        assert command is not None or not named
         known = set(parser_of(command)._option_string_actions) if command else {"--help", "--version"}
-        assert {word.partition("=")[0] for word in arguments if word.startswith("-")} <= known
+        assert {word.partition("=")[0] for word in arguments if word.startswith("-") and word != "-"} <= known
     elif program.endswith("python"):
         name = arguments[1].replace(".", "/") if arguments[0] == "-m" else arguments[0]
         assert any((ROOT / f"{name}{end}").exists() for end in ("", ".py", "/__main__.py"))
@@ -245,7 +247,7 @@ def test_names_exist(page: Path) -> None:
             found = getattr(found, part)  # AttributeError if there is none
 
 
-MODULES = ("errors", "metrics", "plugin", "testing", "httpx2", "inner")
+MODULES = ("discovery", "errors", "fleet", "gmsa", "metrics", "plugin", "testing", "httpx2", "inner")
 ADAPTERS = ("httpx2_k8s", "kr8s", "kubernetes", "kubernetes_aio", "kubernetes_asyncio", "lightkube")
 
 
@@ -253,6 +255,10 @@ def test_the_reference_has_every_public_name() -> None:
     public = {f"kubeauth.{name}" for name in kubeauth.__all__ if name[0] != "_"}
     for module in MODULES:
         public |= {f"kubeauth.{module}.{name}" for name in getattr(kubeauth, module).__all__}
+    registry = kubeauth.registry
+    public |= {f"kubeauth.registry.{name}" for name in registry.__all__ if name != "plugin"}
+    public |= {f"kubeauth.registry.plugin.{name}" for name in registry.plugin.__all__}
+    public |= {f"kubeauth.registry.httpx2.{name}" for name in registry.httpx2.__all__}
     for module in ADAPTERS:
         public |= {
             f"kubeauth.adapters.{module}.{name}" for name in getattr(kubeauth.adapters, module).__all__
@@ -263,6 +269,7 @@ def test_the_reference_has_every_public_name() -> None:
     modules = {f"kubeauth.{module}" for module in MODULES} | {
         f"kubeauth.adapters.{module}" for module in ADAPTERS
     }
+    modules |= {"kubeauth.registry", "kubeauth.registry.plugin"}
     assert sorted(shown - public - modules) == []
 
 
@@ -292,7 +299,9 @@ def test_the_home_page_says_what_the_readme_says() -> None:
     assert first[0] in home
 
 
-@pytest.mark.parametrize("page", ["differences.md", "security.md"])
+@pytest.mark.parametrize(
+    "page", ["differences.md", "security.md", "registry.md", "discovery.md", "gmsa.md", "proxy.md"]
+)
 def test_every_row_names_a_test_that_exists(page: str) -> None:
     """A difference, or a threat, in the last column of whose row stands the test that shows it."""
     tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
@@ -309,13 +318,15 @@ def test_every_row_names_a_test_that_exists(page: str) -> None:
 
 
 def test_every_rule_that_is_built_is_explained() -> None:
-    from tests.test_rules import BUILT
+    from tests.test_rules import BUILT, DISCOVERY, REGISTRY
 
     text = (ROOT / "docs" / "rules.md").read_text()
-    explained = set(re.findall(r"\b[CIKMOPTX]\d+a?\b", text))
-    for kind, first, last in re.findall(r"\b([CIKMOPTX])(\d+)-[CIKMOPTX](\d+)\b", text):
+    explained = set(re.findall(r"\b[ACIKMOPTX]\d+a?\b", text)) | set(re.findall(r"\b\d+\.\d+\b", text))
+    for kind, first, last in re.findall(r"\b([ACIKMOPTX])(\d+)-[ACIKMOPTX](\d+)\b", text):
         explained |= {f"{kind}{number}" for number in range(int(first), int(last) + 1)}
-    assert sorted(set(BUILT) - explained) == []
+    for section, first, last in re.findall(r"\b(\d+)\.(\d+)-\1\.(\d+)\b", text):
+        explained |= {f"{section}.{number}" for number in range(int(first), int(last) + 1)}
+    assert sorted({*BUILT, *REGISTRY, *DISCOVERY} - explained) == []
 
 
 def test_every_difference_in_the_corpus_is_documented() -> None:

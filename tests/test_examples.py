@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,17 +12,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kubeauth.testing import APIServer, Authority, KeyPair
+from kubeauth.testing import APIServer, Authority, KeyPair, PluginScript
 from kubeauth.testing._authority import _key_pem
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SAMPLE = EXAMPLES / "kubeconfig.yaml"
 
 
-def run(name: str, *args: str, **environ: str) -> subprocess.CompletedProcess[str]:
+def run(name: str, *args: str, stdin: str | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(EXAMPLES / name), *args],
         env={**os.environ, **environ},
+        input=stdin,
         capture_output=True,
         text=True,
         check=False,
@@ -64,6 +66,18 @@ def test_each_cluster() -> None:
     assert "exec: aws" in shown.stdout
 
 
+def test_fleet(kubeconfig: str) -> None:
+    shown = run("fleet.py", KUBECONFIG=kubeconfig)
+    assert (shown.returncode, shown.stdout.split(), shown.stderr) == (0, ["v1.36.0", "1", "clusters"], "")
+    shown = run("fleet.py", "prod-*", KUBECONFIG=kubeconfig)
+    assert shown.returncode == 1
+    assert 'no context fits "prod-*"' in shown.stderr
+    Path(kubeconfig).write_text(Path(kubeconfig).read_text().replace("alices-token", "unknown"))
+    shown = run("fleet.py", KUBECONFIG=kubeconfig)
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert shown.stderr == "test: unauthorized: 401 Unauthorized: Unauthorized\n"
+
+
 def test_errors_example() -> None:
     shown = run("errors.py")
     assert shown.returncode == 0, shown.stderr
@@ -92,6 +106,33 @@ def test_namespaces(kubeconfig: str) -> None:
     shown = run("namespaces.py", "other", KUBECONFIG=kubeconfig)
     assert (shown.returncode, shown.stdout) == (1, "")
     assert 'context "other" does not exist' in shown.stderr
+
+
+def test_dask_fleet(server: APIServer, tmp_path: Path) -> None:
+    """With workers of its own. What fails is told of, and does not hold up the rest."""
+    plugin = PluginScript(tmp_path)
+    plugin.answer(exit_code=1, stderr="log in first\n")
+    document = server.kubeconfig({"tokenFile": "token"})  # beside the kubeconfig
+    (tmp_path / "token").write_text("alices-token")
+    document["users"].append({"name": "other", "user": {"exec": plugin.stanza()}})
+    contexts = {"good": "tester", "locked": "other", "typo": "nobody"}
+    document["contexts"] = [
+        {"name": name, "context": {"cluster": "local", "user": user}} for name, user in contexts.items()
+    ]
+    path = tmp_path / "config"
+    path.write_text(yaml.safe_dump(document))
+    shown = run("dask_fleet.py", "--at-once", "2", str(path))
+    assert (shown.returncode, shown.stdout) == (1, "     1 v1.36.0\n1 of 3 contexts answered\n"), shown.stderr
+    said = [line for line in shown.stderr.splitlines() if line.startswith(("good", "locked", "typo"))]
+    assert said[0].startswith("locked: credential: getting credentials: ")
+    assert said[1].startswith("typo: config: ")
+
+
+def test_dask_fleet_without_a_kubeconfig() -> None:
+    shown = run("dask_fleet.py", "/nope")
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert "error: " in shown.stderr
+    assert "/nope" in shown.stderr
 
 
 WITH_OTHERS = pytest.mark.parametrize("name", ["with_httpx2_k8s.py", "with_kr8s.py", "with_lightkube.py"])
@@ -189,6 +230,105 @@ def test_certificate_plugin(authority: Authority, tmp_path: Path) -> None:
     assert (shown.returncode, shown.stderr) == (0, "")
 
 
+def test_pull_manifest() -> None:
+    shown = run("pull_manifest.py")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.splitlines() == [
+        "/v2/team/app/manifests/v1: nobody",
+        "/token: Basic",
+        "/v2/team/app/manifests/v1: Bearer",
+        "{'schemaVersion': 2}",
+        "/v2/team/app/manifests/v1: Bearer",
+        "{'schemaVersion': 2}",
+    ]
+
+
+def test_discover_cluster() -> None:
+    shown = run("discover_cluster.py")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.splitlines() == [
+        "endpoint, try 1",
+        "signature, try 2",
+        "verification, try 1",
+        "found by token, and its CA is the one that is pinned: True",
+        "saved for its owner alone: 600",
+        "let in with the token: True",
+        "not trusted: pin",
+    ]
+
+
+def test_gmsa_pods() -> None:
+    shown = run("gmsa_pods.py")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    lines = shown.stdout.splitlines()
+    assert lines[:4] == [
+        "a pod of the service account web:",
+        "  add /spec/securityContext/windowsOptions/gmsaCredentialSpec",
+        '  app runs with {"CmsPlugins":["ActiveDirectory"]}',
+        '  sidecar runs with {"CmsPlugins":["ActiveDirectory"]}',
+    ]
+    assert lines[-1].startswith(
+        '  denied, 403: service account "somebody" of namespace "shop" is not allowed'
+    )
+
+
+REQUEST = """{"kind": "CredentialProviderRequest", "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+"image": "registry.example.com/team/app"}"""
+ACCOUNTS = {"registry.example.com": {"username": "robot", "password": "sample-secret"}}
+
+
+def test_registry_provider(tmp_path: Path) -> None:
+    accounts = tmp_path / "accounts.json"
+    accounts.write_text(json.dumps(ACCOUNTS))
+    shown = run("registry_provider.py", "--accounts", str(accounts), stdin=REQUEST)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    answer = json.loads(shown.stdout)
+    assert (answer["cacheKeyType"], answer["cacheDuration"], answer["auth"]) == ("Registry", "5m0s", ACCOUNTS)
+    shown = run(
+        "registry_provider.py",
+        "--accounts",
+        str(accounts),
+        stdin=REQUEST.replace("team", "x").replace("registry", "r"),
+    )
+    assert json.loads(shown.stdout)["auth"] == {}
+
+
+@pytest.mark.parametrize(
+    ("accounts", "stdin", "words"),
+    [
+        (None, REQUEST, "cannot read the accounts in "),
+        ("not JSON: sample-secret", REQUEST, "must be JSON like "),
+        ('["sample-secret"]', REQUEST, "must be JSON like "),
+        ('{"registry.example.com": {"password": "sample-secret"}}', REQUEST, "must be JSON like "),
+        (json.dumps(ACCOUNTS), "", "To try it by hand"),
+    ],
+)
+def test_registry_provider_fails(accounts: str | None, stdin: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "accounts.json"
+    if accounts is not None:
+        path.write_text(accounts)
+    shown = run("registry_provider.py", "--accounts", str(path), stdin=stdin)
+    assert (shown.returncode, shown.stdout, shown.stderr.count("\n")) == (1, "", 1)
+    assert words in shown.stderr
+    assert "sample-secret" not in shown.stderr
+
+
+def test_registry_provider_is_called_what_the_configuration_calls_it(tmp_path: Path) -> None:
+    program = tmp_path / "accounts"
+    program.symlink_to(EXAMPLES / "registry_provider.py")
+    shown = subprocess.run(
+        [program, "--accounts", tmp_path / "gone"],
+        # `env python3` must find one with kubeauth.
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        input=REQUEST,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert shown.stderr.startswith("accounts: cannot read the accounts in ")
+
+
 def test_testing_your_code() -> None:
     shown = run("testing_your_code.py")
     assert (shown.returncode, shown.stdout) == (0, "ok\n"), shown.stderr
@@ -197,10 +337,10 @@ def test_testing_your_code() -> None:
 def test_scraped() -> None:
     shown = run("observability/scraped.py", "--port", "0", "--seconds", "1")
     assert shown.returncode == 0, shown.stderr
-    first, last = shown.stdout.splitlines()
-    assert first.startswith("Metrics at http://127.0.0.1:")
-    what, _, runs = last.partition(": ")
-    assert (what, int(runs) > 0) == ("Runs of the plugin", True)
+    assert re.fullmatch(
+        r"Metrics at http://127\.0\.0\.1:\d+/metrics\nRuns of the plugin: [1-9]\d*\nRuns of the provider: [1-9]\d*\n",
+        shown.stdout,
+    )
 
 
 @pytest.mark.parametrize("number", ["taken", "99999"])

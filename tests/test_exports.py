@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 import kubeauth
+from tests.kubeconfigs import document
 
 ROOT = Path(kubeauth.__file__).parent
 
 # What httpx itself imports is exempt; the rest waits until it is needed.
 NOT_BEFORE_NEEDED = (
-    "pydantic", "pydantic_core", "yaml", "cryptography", "prometheus_client", "rich", "starlette",
+    "pydantic", "yaml", "cryptography", "prometheus_client", "rich", "starlette",
     "uvicorn", "httpx2", "kubernetes", "kubernetes_asyncio", "aiohttp", "urllib3", "lightkube", "kr8s",
     "httpx2_k8s",
 )  # fmt: skip
@@ -66,7 +67,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     ["import kubeauth", "from kubeauth import *", "import kubeauth; kubeauth.ClientConfig(server='https://h')",
      "import kubeauth; kubeauth.plugin.ExecInfo(cluster=kubeauth.plugin.ExecCluster(server='https://h')).client_config()",
      "import kubeauth; kubeauth.PluginPolicy.deny_all(); kubeauth.ExecOptions(); kubeauth.errors.TLSError",
-     "import kubeauth.adapters", "import kubeauth.inner", "import kubeauth.cli", "import kubeauth.metrics", "import kubeauth; kubeauth.metrics.Collector()"],
+     "import kubeauth.adapters", "import kubeauth.discovery", "import kubeauth.inner", "import kubeauth.cli", "import kubeauth.metrics", "import kubeauth; kubeauth.metrics.Collector()"],
 )  # fmt: skip
 def test_nothing_heavy_is_imported_before_it_is_needed(code: str) -> None:
     modules = in_a_fresh_process(f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))")
@@ -83,17 +84,40 @@ def test_a_client_for_a_config_at_hand_imports_nothing_heavy() -> None:
     assert not (set(modules) - set(before)) & set(NOT_BEFORE_NEEDED)
 
 
+@pytest.mark.parametrize("as_yaml", [True, False])
+def test_a_kubeconfig_is_read_with_little(as_yaml: bool, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(json.dumps(document(user={"token": "t"})))
+    if as_yaml:
+        path.write_text("# not JSON\n" + path.read_text())
+    code = f"import kubeauth; kubeauth.load_config({str(path)!r})"
+    modules = in_a_fresh_process(f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))")
+    before = in_a_fresh_process("import json, sys; print(json.dumps(sorted(sys.modules)))")
+    new = set(modules) - set(before)
+    assert ("yaml" in new) == as_yaml
+    assert not new & {
+        *NOT_BEFORE_NEEDED,
+        "httpx",
+        "anyio",
+        "ssl",
+        "socket",
+        "hashlib",
+        "email",
+        "asyncio",
+    } - {"yaml"}
+
+
 def test_a_plugin_starts_with_little() -> None:
     modules = in_a_fresh_process("import kubeauth.plugin, json, sys; print(json.dumps(sorted(sys.modules)))")
     before = in_a_fresh_process("import json, sys; print(json.dumps(sorted(sys.modules)))")
     new = set(modules) - set(before)
     assert not new & {*NOT_BEFORE_NEEDED, "httpx", "anyio", "ssl", "asyncio", "subprocess", "logging"}
-    assert len([name for name in new if name.startswith("kubeauth")]) < 20
+    assert len([name for name in new if name.startswith("kubeauth")]) < 22
 
 
 def test_modules_that_are_asked_for_are_there() -> None:
     code = "import json, kubeauth; print(json.dumps([getattr(kubeauth, name).__name__ for name in {}]))"
-    names = ["httpx2", "inner", "metrics", "plugin", "testing"]
+    names = ["gmsa", "httpx2", "inner", "metrics", "plugin", "testing"]
     assert in_a_fresh_process(code.format(names)) == [f"kubeauth.{name}" for name in names]
 
 
@@ -173,7 +197,9 @@ with APIServer(tokens={"t": "alice"}) as server, kubeauth.Client(server.config(t
     assert in_a_fresh_process(code) == 200
 
 
-@pytest.mark.parametrize("module", ["httpx2", "inner", "metrics", "plugin", "testing"])
+@pytest.mark.parametrize(
+    "module", ["discovery", "fleet", "gmsa", "httpx2", "inner", "metrics", "plugin", "testing"]
+)
 def test_the_names_of_a_public_module(module: str) -> None:
     found = getattr(kubeauth, module)
     assert all(hasattr(found, name) for name in found.__all__)
@@ -192,11 +218,15 @@ def test_no_other_module_of_ours_is_public() -> None:
     assert {name for name in public if not name.startswith("_")} == {
         "adapters",
         "cli",  # a program: nothing in it is for import
+        "discovery",
         "errors",
+        "fleet",
+        "gmsa",
         "httpx2",
         "inner",
         "metrics",
         "plugin",
+        "registry",
         "testing",
     }
 
@@ -207,7 +237,10 @@ def test_every_public_name_is_used_by_a_typed_program() -> None:
         name
         for module in (
             kubeauth,
+            kubeauth.discovery,
             kubeauth.errors,
+            kubeauth.fleet,
+            kubeauth.gmsa,
             kubeauth.inner,
             kubeauth.metrics,
             kubeauth.plugin,

@@ -6,6 +6,7 @@ import ast
 import asyncio
 import importlib.util
 import json
+import math
 import os
 import queue
 import signal
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,11 +26,13 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 import kubeauth
 from kubeauth._transport._httpx import ServerCertificateError
 from kubeauth.testing import Answer, APIServer, PluginScript, Received
 from tests.blocks import ROOT, blocks, titled
+from tests.gunicorns import WORKERS, Gunicorn, Together, gunicorn
 
 PODS = "/api/v1/pods"
 V1 = "client.authentication.k8s.io/v1"
@@ -335,6 +339,74 @@ class TestJobs:
     def test_one_client_for_each_configuration_with_a_plugin_too(self, kubeconfig: str) -> None:
         # The page's own block has a token: what is cached by must be hashable whatever the user is.
         assert hash(kubeauth.load_config(kubeconfig)) == hash(kubeauth.load_config(kubeconfig))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+class TestProcesses:
+    """Under a real gunicorn, as the page has it: four workers, one of them killed, and one is scraped."""
+
+    @pytest.fixture
+    def files(self, tmp_path: Path) -> Path:
+        """Where gunicorn runs; what processes share is below."""
+        (tmp_path / "wsgi.py").write_text(titled("guides/processes.md", "wsgi.py"))
+        (tmp_path / "gunicorn_conf.py").write_text(titled("guides/processes.md", "gunicorn_conf.py"))
+        (tmp_path / "shared").mkdir()
+        return tmp_path
+
+    @pytest.fixture
+    def app(self, files: Path, server: APIServer, kubeconfig: str) -> Iterator[Gunicorn]:
+        Together(server, "/api/v1/namespaces")
+        with gunicorn(
+            "wsgi:app",
+            "--config",
+            "gunicorn_conf.py",
+            directory=files,
+            KUBECONFIG=kubeconfig,
+            PROMETHEUS_MULTIPROC_DIR=str(files / "shared"),
+        ) as started:
+            yield started
+
+    def together(self, app: Gunicorn) -> set[int]:
+        with ThreadPoolExecutor(WORKERS) as pool:
+            return {answer["worker"] for answer in pool.map(app.json, ["/"] * WORKERS)}
+
+    def scraped(self, app: Gunicorn) -> dict[str, float]:
+        """What a scrape shows, from whichever worker, by series."""
+        text = app.client.get("/metrics").raise_for_status().text
+        return {
+            sample.name
+            + "".join(f",{name}={value}" for name, value in sorted(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+    def test_a_scrape_shows_what_all_workers_have_counted(self, app: Gunicorn, plugin: PluginScript) -> None:
+        calls = "rest_client_exec_plugin_call_total,call_status=no_error,code=0"
+        before = self.scraped(app)
+        assert (before[calls], before["kubeauth_token_ttl_seconds"]) == (0, math.inf)
+        plugin.answer(token="first-token", expires_in=7200)
+        workers = self.together(app)
+        assert len(workers) == WORKERS
+        plugin.answer(token="first-token", expires_in=3600)
+        for _ in range(3):  # whoever answers
+            shown = self.scraped(app)
+            assert shown[calls] == shown["kubeauth_plugin_run_seconds_count"] == WORKERS
+            assert shown["kubeauth_renewals_total,reason=first,result=success"] == WORKERS
+            assert 3600 < shown["kubeauth_token_ttl_seconds"] <= 7200
+            assert shown["rest_client_exec_plugin_ttl_seconds"] == math.inf
+        # What a dead one has counted still counts. Its successor's token is the first to end.
+        os.kill(min(workers), signal.SIGKILL)
+        (successor,) = self.together(app) - workers
+        shown = self.scraped(app)
+        assert shown[calls] == len(plugin.runs) == WORKERS + 1
+        assert 0 < shown["kubeauth_token_ttl_seconds"] <= 3600
+        # And when that one is gone, its token is nobody's.
+        plugin.answer(token="first-token", expires_in=7200)
+        os.kill(successor, signal.SIGKILL)
+        self.together(app)
+        shown = self.scraped(app)
+        assert shown[calls] == WORKERS + 2
+        assert 3600 < shown["kubeauth_token_ttl_seconds"] <= 7200
 
 
 class TestFastAPI:

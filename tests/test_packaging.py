@@ -31,7 +31,11 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"kubeauth"}
     assert "kubeauth/py.typed" in names
-    assert commands.split() == ["[console_scripts]", "kubeauth", "=", "kubeauth.cli:main"]
+    assert sorted(filter(None, commands.splitlines())) == [
+        "[console_scripts]",
+        "docker-credential-kubeauth = kubeauth.cli._docker_credential:main",
+        "kubeauth = kubeauth.cli:main",
+    ]
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert "License-Expression: Apache-2.0" in metadata
     assert "Requires-Python: >=3.11" in metadata

@@ -104,7 +104,10 @@ def test_every_link_leads_somewhere() -> None:
 
 
 def test_the_reference_shows_every_public_name() -> None:
-    public = {f"kubeauth.{name}" for name in kubeauth.__all__ if name[0] != "_" and name not in MODULES}
+    modules = {*MODULES, "registry"}
+    public = {f"kubeauth.{name}" for name in kubeauth.__all__ if name[0] != "_" and name not in modules}
+    public |= {f"kubeauth.registry.{name}" for name in kubeauth.registry.__all__ if name != "plugin"}
+    public |= {f"kubeauth.registry.plugin.{name}" for name in kubeauth.registry.plugin.__all__}
     for module in MODULES:
         public |= {f"kubeauth.{module}.{name}" for name in getattr(kubeauth, module).__all__}
     for module in ADAPTERS:

@@ -19,7 +19,7 @@ COLOURS = [
     ("__anext__", "__next__"), ("StopAsyncIteration", "StopIteration"), ("AsyncDirect[", "SyncDirect["), ("AsyncDirect(", "SyncDirect("),
     ("AsyncTransport", "SyncTransport"), ("AsyncFactory", "SyncFactory"), ("AsyncInner", "SyncInner"),
     ("AsyncStream", "SyncStream"), ("AsyncGenerator[Request, Response]", "Generator[Request, Response, None]"),
-    ("_loops", "_threads"), ("AsyncHTTPTransport", "HTTPTransport"), ("AsyncByteStream", "SyncByteStream"), ("Async", ""),
+    ("aiter_raw", "iter_raw"), ("asettled", "settled"), ("aread(", "read("), ("_await(", "_wait("), ("_loops", "_threads"), ("AsyncHTTPTransport", "HTTPTransport"), ("AsyncByteStream", "SyncByteStream"), ("Async", ""),
 ]  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def code(text: str) -> str:
     return "\n".join(sorted(names) + [part for part in parts if part not in imports])
 
 
-@pytest.mark.parametrize("folder", ["_transport", "inner"])
+@pytest.mark.parametrize("folder", ["_transport", "fleet", "inner"])
 def test_the_cores_differ_by_colour_alone(folder: str) -> None:
     core = (ROOT / folder / "_async.py").read_text()
     assert code(stripped(core)) == code((ROOT / folder / "_sync.py").read_text())
@@ -72,6 +72,9 @@ def definition(path: str, name: str, within: str | None = None) -> str:
         ("_client.py", None, "AsyncClient", "Client"),
         ("inner/_httpx.py", None, "AsyncDirectTransport", "DirectTransport"),
         ("_transport/_auth.py", "AuthFlow", "async_auth_flow", "sync_auth_flow"),
+        ("registry/_driver.py", "RegistryFlow", "async_auth_flow", "sync_auth_flow"),
+        ("registry/_driver.py", None, "_aread", "_read"),
+        ("gmsa/_driver.py", None, "asettled", "settled"),
     ],
 )
 def test_the_faces_differ_by_colour_alone(
@@ -80,12 +83,21 @@ def test_the_faces_differ_by_colour_alone(
     assert stripped(definition(path, asynchronous, within)) == stripped(definition(path, synchronous, within))
 
 
+@pytest.mark.parametrize("name", ["lookup", "_ask"])
+def test_lookups_of_providers_differ_by_colour_alone(name: str) -> None:
+    path, within = "registry/_providers.py", "CredentialProviders"
+    asynchronous = name.replace("lookup", "alookup").replace("_ask", "_aask")
+    coloured = definition(path, asynchronous, within).replace(asynchronous, name).replace("_aask", "_ask")
+    assert stripped(coloured) == definition(path, name, within)
+
+
 @pytest.mark.parametrize(
     ("httpx", "httpx2"),
     [
         ("_transport/_httpx.py", "_transport/_httpx2.py"),
         ("_client.py", "httpx2.py"),
         ("inner/_httpx.py", "inner/httpx2.py"),
+        ("registry/_auth.py", "registry/httpx2.py"),
     ],
 )
 def test_the_libraries_differ_by_name_alone(httpx: str, httpx2: str) -> None:

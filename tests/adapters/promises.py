@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -121,6 +122,7 @@ class Promises:
                     watch.send(event(f"config-{number}", number + 1))
                     assert next_event() == ("ADDED", f"config-{number}")
                     assert temporary_files() == set()  # those of no_residue
+                    time.sleep(0.01)  # for others, while a credential lives
             watch.end()
         # Every credential that was issued was used, but for one that may have come just now.
         assert cluster.seen <= cluster.issued <= cluster.seen + 1

@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from kubeauth.testing import Authority, KeyPair
 from tests.e2e import tools
 from tests.oidc_issuer import Issuer
+from tests.ports import free_ports
 
 ADMIN_TOKEN = "token-of-the-admin"  # in --token-auth-file
 PATIENCE = 120.0
@@ -40,20 +40,17 @@ _POLICY = {
         {"level": "Metadata"},
     ],
 }
-_CONTROLLERS = ",".join(
-    f"{name}-controller"
-    for name in [
-        "certificatesigningrequest-signing",
-        "certificatesigningrequest-approving",
-        "serviceaccount",
-        "root-ca-certificate-publisher",
-        "namespace",
-        "clusterrole-aggregation",
-        "bootstrap-signer",
-        "token-cleaner",
-        "garbage-collector",
-    ]
-)
+_CONTROLLERS = [
+    "certificatesigningrequest-signing",
+    "certificatesigningrequest-approving",
+    "serviceaccount",
+    "root-ca-certificate-publisher",
+    "namespace",
+    "clusterrole-aggregation",
+    "bootstrap-signer",
+    "token-cleaner",
+    "garbage-collector",
+]
 
 
 class ControlPlane:
@@ -84,7 +81,7 @@ class ControlPlane:
             self._write_files()
             self._start_etcd()
             self.start_apiserver()
-            self._start_controllers()
+            self.start_controllers()
             self._wait("a service account in the namespace default", self._has_service_account)
             self._wait("rules for the role edit", self._has_roles)
         except BaseException:
@@ -248,6 +245,29 @@ class ControlPlane:
         """As `systemctl stop`, or as a power cut."""
         self._stop("apiserver", kill=kill)
 
+    def start_controllers(self, *, without: Collection[str] = ()) -> None:
+        """All that tests need, but for those named: `bootstrap-signer`, `token-cleaner`, ... Does not wait for them."""
+        assert set(without) <= set(_CONTROLLERS)
+        names = ",".join(f"{name}-controller" for name in _CONTROLLERS if name not in without)
+        file = self.directory.joinpath
+        self._start(
+            "controllers",
+            str(self._kube), "controller-manager",
+            f"--kubeconfig={file('controllers.yaml')}",
+            f"--controllers={names}",
+            "--leader-elect=false",
+            "--secure-port=0",
+            "--use-service-account-credentials=false",
+            f"--cluster-signing-cert-file={file('client-ca.pem')}",
+            f"--cluster-signing-key-file={file('client-ca.key')}",
+            f"--service-account-private-key-file={file('service-accounts.key')}",
+            f"--root-ca-file={self.ca_file}",
+        )  # fmt: skip
+
+    def stop_controllers(self) -> None:
+        """At once: they keep nothing but what the API server has."""
+        self._stop("controllers", kill=True)
+
     # How it is made
 
     def _write(self, name: str, data: bytes | str) -> Path:
@@ -291,22 +311,6 @@ class ControlPlane:
             f"--initial-advertise-peer-urls={peers}",
             f"--initial-cluster=default={peers}",
         )
-
-    def _start_controllers(self) -> None:
-        file = self.directory.joinpath
-        self._start(
-            "controllers",
-            str(self._kube), "controller-manager",
-            f"--kubeconfig={file('controllers.yaml')}",
-            f"--controllers={_CONTROLLERS}",
-            "--leader-elect=false",
-            "--secure-port=0",
-            "--use-service-account-credentials=false",
-            f"--cluster-signing-cert-file={file('client-ca.pem')}",
-            f"--cluster-signing-key-file={file('client-ca.key')}",
-            f"--service-account-private-key-file={file('service-accounts.key')}",
-            f"--root-ca-file={self.ca_file}",
-        )  # fmt: skip
 
     def _start(self, name: str, *command: str) -> None:
         remove = ["--remove", str(self.directory)] if name == "etcd" else []
@@ -357,12 +361,3 @@ class ControlPlane:
         """The end of what etcd, apiserver or controllers had to say."""
         path = self.directory / f"{name}.log"
         return path.read_text(errors="replace")[-4000:] if path.exists() else ""
-
-
-def free_ports(count: int) -> list[int]:
-    """That nobody listened on a moment ago."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import ControlPlane
+from tests.e2e.joining import Joinable
 
 HERE = Path(__file__).parent
 
@@ -26,3 +27,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def cluster() -> Iterator[ControlPlane]:
     with ControlPlane() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def joinable(cluster: ControlPlane) -> Iterator[Joinable]:
+    """The same, open to whoever has a bootstrap token."""
+    with Joinable(cluster) as it:
+        yield it

@@ -20,6 +20,9 @@ NEEDED: dict[str, Callable[[], Path]] = {
     "etcd": lambda: tools.debian("etcd", "etcd-server"),
     "prometheus": lambda: tools.debian("prometheus", "prometheus"),
     "promtool": lambda: tools.debian("promtool", "prometheus"),
+    "docker-registry": tools.docker_registry,
+    "skopeo": tools.skopeo,
+    "htpasswd": tools.htpasswd,
     f"kube-apiserver, kube-controller-manager and kubectl {tools.KUBERNETES}": tools.kube,
 }
 
@@ -50,7 +53,7 @@ def _everything() -> int:
         print(f"{what}. Plugins of others were not looked for.", file=sys.stderr)
         return CANNOT_BE_HAD
     # Tests of those that cannot be had skip themselves.
-    gotten(third_party.PROGRAMS)
+    gotten({f"kubeadm {tools.KUBERNETES}": tools.kubeadm} | third_party.PROGRAMS)
     return 0
 
 

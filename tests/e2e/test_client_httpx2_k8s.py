@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.past_expiries import KINDS, past_expiries
+from tests.e2e.past_expiries import past_expiries
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("program", ["with_httpx2_k8s", "with_httpx2_k8s_async"])
-def test_past_expiries(cluster: ControlPlane, tmp_path: Path, program: str, kind: str) -> None:
+def test_past_expiries(cluster: ControlPlane, tmp_path: Path) -> None:
     """Lists and a watch go on, nobody sees a 401, every event comes once, and no key is in a file."""
-    past_expiries(cluster, tmp_path, f"tests.e2e.{program}", kind).check()
+    past_expiries(cluster, tmp_path, "with_httpx2_k8s", "with_httpx2_k8s_async")

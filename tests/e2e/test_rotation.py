@@ -113,6 +113,10 @@ def test_nothing_fails_and_no_event_is_lost_c15_c16_c17(
         user = f"oidc:{user}"
         give = id_tokens(cluster.issuer, user.removeprefix("oidc:"), LIFETIME)
     cluster.allow("view", user=user)
+    if kind == "token":
+        # The server gets the issuer's keys from this process when it needs them, and keeps that connection.
+        with Client(load_config(cluster.kubeconfig({"token": give()["token"]}))) as first:
+            assert first.get(CONFIG_MAPS).status_code == 200
     with Client(load_config(cluster.admin())) as admin, Mint(tmp_path, give) as mint:
         version = admin.get(CONFIG_MAPS).json()["metadata"]["resourceVersion"]
         load = Load(load_config(cluster.kubeconfig({"exec": mint.stanza()})), version)

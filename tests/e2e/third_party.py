@@ -1,4 +1,4 @@
-"""Exec plugins that nobody here wrote, each at one release."""
+"""Exec plugins, and tools for registries, that nobody here wrote: each at one release."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ AWS_IAM_AUTHENTICATOR = "v0.7.8"
 AZURE_KUBELOGIN = "v0.2.21"
 # The newest that the module proxy gave with a checksum that could be verified.
 INT128_KUBELOGIN = "v1.28.0"
+CRANE = "v0.22.1"
 
 
 def aws() -> Path:
@@ -49,10 +50,26 @@ def gke_gcloud_auth_plugin() -> Path:
     return Path(found)
 
 
+def crane() -> Path:
+    """`crane manifest`, which runs docker's credential helpers."""
+    return tools.go_program("crane", "github.com/google/go-containerregistry", CRANE, "cmd/crane")
+
+
+def docker() -> Path:
+    """`docker manifest inspect`, which needs no daemon. There, or not."""
+    # Not Debian's own: it goes by other names in other releases.
+    found = shutil.which("docker")
+    if found is None:
+        raise tools.Missing("docker: not on PATH")
+    return Path(found)
+
+
 PROGRAMS: dict[str, Callable[[], Path]] = {
     f"awscli {AWSCLI}": aws,
     f"aws-iam-authenticator {AWS_IAM_AUTHENTICATOR}": aws_iam_authenticator,
     f"Azure/kubelogin {AZURE_KUBELOGIN}": azure_kubelogin,
     f"int128/kubelogin {INT128_KUBELOGIN}": int128_kubelogin,
     "gke-gcloud-auth-plugin": gke_gcloud_auth_plugin,
+    f"crane {CRANE}": crane,
+    "docker": docker,
 }

@@ -27,12 +27,21 @@ class Missing(Exception):
 
 def kube() -> Path:
     """kube-apiserver, kube-controller-manager and kubectl, in one program."""
+    return go_folder("kube", HERE / "kube", KUBERNETES, flags=_of_the_release())
+
+
+def kubeadm() -> Path:
+    """kubeadm, and `kubeadm discover`, which finds a cluster as `kubeadm join` does and prints its kubeconfig."""
+    return go_folder("kubeadm", HERE / "kubeadm", KUBERNETES, flags=_of_the_release())
+
+
+def _of_the_release() -> list[str]:
     package = "k8s.io/component-base/version"
     major, minor, _ = KUBERNETES.split(".")
     version = (
         f"-X {package}.gitVersion=v{KUBERNETES} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
     )
-    return go_folder("kube", HERE / "kube", KUBERNETES, flags=["-ldflags", f"-s -w {version}"])
+    return ["-ldflags", f"-s -w {version}"]
 
 
 def kubectl() -> Path:
@@ -44,19 +53,54 @@ def kubectl() -> Path:
     return link
 
 
-def debian(program: str, package: str) -> Path:
-    """A program of a Debian package: the installed one, or one unpacked for us alone."""
+def debian(program: str, package: str, *libraries: str) -> Path:
+    """A program of a Debian package: the installed one, or one unpacked for us alone.
+
+    `libraries` are packages that it is linked with and that a machine may lack; they are unpacked beside it.
+    """
     if found := shutil.which(program, path=_ENVIRONMENT.get("PATH", "") + ":/usr/sbin:/sbin"):
         return Path(found)
+    root = _unpacked(program, package)
+    for folder in ("usr/bin", "usr/sbin", "bin"):
+        if (path := root / folder / program).exists():
+            return _with_libraries(path, [_unpacked(program, each) for each in libraries])
+    raise Missing(f"{program}: not in Debian's {package}")
+
+
+def _unpacked(program: str, package: str) -> Path:
     root = CACHE / "debian" / package
     if not root.exists():
         if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
             raise Missing(f"{program}: no apt-get here. Install {package}, or put {program} on PATH.")
         _made(root, lambda new: _unpack(package, new))
-    for folder in ("usr/bin", "usr/sbin", "bin"):
-        if (path := root / folder / program).exists():
-            return path
-    raise Missing(f"{program}: not in Debian's {package}")
+    return root
+
+
+def _with_libraries(program: Path, roots: list[Path]) -> Path:
+    """A script of the same name, that says where they are."""
+    if not roots:
+        return program
+    folders = ":".join(str(path) for root in roots for path in sorted(root.glob("usr/lib/*-linux-*")))
+    script = program.parents[2] / "run" / program.name
+    script.parent.mkdir(exist_ok=True)
+    new = script.with_name(f".{script.name}.{os.getpid()}")
+    new.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH="{folders}" exec "{program}" "$@"\n')
+    new.chmod(0o755)
+    new.replace(script)
+    return script
+
+
+def docker_registry() -> Path:
+    return debian("docker-registry", "docker-registry")
+
+
+def skopeo() -> Path:
+    return debian("skopeo", "skopeo", "libgpgme11", "libassuan0", "libgpg-error0")
+
+
+def htpasswd() -> Path:
+    """Python has no bcrypt of its own, and the registry takes nothing else."""
+    return debian("htpasswd", "apache2-utils", "libapr1", "libaprutil1", "libuuid1", "libexpat1")
 
 
 def _unpack(package: str, into: Path) -> None:
@@ -121,6 +165,16 @@ def _go_build(name: str, source: Path, program: Path, arguments: list[str]) -> N
     _run(["go", "build", "-trimpath", "-o", str(program), *arguments], cwd=source)
 
 
+def go_source(folder: Path, module: str) -> Path:
+    """The source of a module that the go.mod in `folder` names: its tests and their files are part of it."""
+    _needs_go(module)
+    try:
+        _run(["go", "mod", "download", module], cwd=folder)
+        return Path(_run(["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=folder).strip())
+    except subprocess.CalledProcessError as error:
+        raise Missing(f"{module}: its source cannot be had: {_last_words(error)}") from error
+
+
 def _needs_go(name: str) -> None:
     if not shutil.which("go", path=_ENVIRONMENT.get("PATH")):
         raise Missing(f"{name}: no Go here to build it with")
@@ -154,13 +208,11 @@ def _made(folder: Path, make: Callable[[Path], None]) -> None:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _run(
-    command: list[str], *, cwd: Path | None = None, environment: Mapping[str, str] | None = None
-) -> None:
+def _run(command: list[str], *, cwd: Path | None = None, environment: Mapping[str, str] | None = None) -> str:
     settings = _ENVIRONMENT | {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"} | dict(environment or {})
-    subprocess.run(
+    return subprocess.run(
         command, cwd=cwd, env=settings, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+    ).stdout
 
 
 def _last_words(error: subprocess.CalledProcessError) -> str:
