@@ -5,18 +5,20 @@ from __future__ import annotations
 import select
 import socket
 import struct
+import threading
 from collections.abc import Iterator
 from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
+import h11
 import httpx
 import pytest
 
 from kubeauth._proxy._caller import Caller, Limits
-from kubeauth.testing import Answer, APIServer
+from kubeauth.testing import Answer, APIServer, Received
 from tests.proxy.conftest import Proxied
-from tests.proxy.serving import Proxy, code_of, get
+from tests.proxy.serving import PATIENCE, Proxy, code_of, get
 from tests.residue import wait_until
 
 POD = "/api/v1/namespaces/default/pods/web"
@@ -205,13 +207,60 @@ def test_who_leaves_in_the_middle_of_a_head_or_body(proxy: Proxy, server: APISer
 
 
 def test_who_says_no_more_has_left(proxy: Proxy, server: APIServer) -> None:
-    """As to kubectl proxy: there is no other way to know that somebody has. They get no answer, not half of one."""
-    with proxy.connect() as wire:
-        wire.say(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        wire.socket.shutdown(socket.SHUT_WR)
-        said = wire.rest()
-    assert said == b"" or said.endswith(b'"linux/amd64"}')
+    """As to kubectl proxy: there is no other way to know that somebody has."""
+    asked, may_answer = threading.Event(), threading.Event()
+
+    def answer_late(_request: Received) -> Answer:
+        asked.set()
+        may_answer.wait(PATIENCE)
+        return Answer(body=b"too late")
+
+    server.on("GET", "/late", answer_late)
+    try:
+        with proxy.connect() as wire:
+            wire.say(b"GET /late HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert asked.wait(PATIENCE)
+            wire.socket.shutdown(socket.SHUT_WR)
+            assert wire.rest() == b""
+    finally:
+        may_answer.set()
     wait_until(lambda: proxy.counts.connections == 0)
+
+
+def test_what_was_said_to_who_leaves_cannot_be_taken_for_the_whole(proxy: Proxy, server: APIServer) -> None:
+    watch = server.watch("/watch")
+    with proxy.connect() as wire:
+        wire.say(b"GET /watch HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        watch.wait_for_watchers(timeout=60)
+        watch.send({"type": "ADDED"})
+        said = wire.until(b"ADDED")
+        wire.socket.shutdown(socket.SHUT_WR)
+        said += wire.rest()
+    assert not is_whole(said)
+    # Nor what comes at once, wherever in it the end is noticed.
+    for _ in range(20):
+        with proxy.connect() as wire:
+            wire.say(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            wire.socket.shutdown(socket.SHUT_WR)
+            said = wire.rest()
+        assert said.endswith(b'"linux/amd64"}') or not is_whole(said)
+    wait_until(lambda: proxy.counts.connections == 0)
+
+
+def is_whole(said: bytes) -> bool:
+    """Whether whoever asked takes it for an answer."""
+    reader = h11.Connection(h11.CLIENT)
+    reader.send(h11.Request(method="GET", target="/", headers=[("Host", "localhost")]))
+    reader.send(h11.EndOfMessage())
+    for data in (said, b""):
+        reader.receive_data(data)
+        try:
+            while (event := reader.next_event()) is not h11.NEED_DATA:
+                if isinstance(event, h11.EndOfMessage):
+                    return True
+        except h11.RemoteProtocolError:
+            break
+    return False
 
 
 def test_who_hangs_up_with_a_reset(proxy: Proxy, server: APIServer) -> None:
