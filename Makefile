@@ -7,6 +7,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# .ci/run has one of its own.
+PYTEST ?= $(BIN)/python -m pytest
 UV := $(shell command -v uv 2>/dev/null)
 READY := $(VENV)/.ready
 DOCS_VENV ?= .venv-docs
@@ -59,26 +61,26 @@ config: $(READY) ## Show what your kubeconfig (or a bundled sample) resolves to
 
 .PHONY: test
 test: $(READY) ## Run the tests (only Python is needed)
-	$(BIN)/python -m pytest -q -m "not load and not e2e and not site" -n auto --dist worksteal --cov --cov-report= --cov-fail-under=0
+	$(PYTEST) -q -m "not load and not e2e and not site" -n auto --dist worksteal --cov --cov-report= --cov-fail-under=0
 	$(BIN)/coverage report
 
 # Credentials that live for four seconds: this one has the machine to itself.
 BY_THE_CLOCK := tests/shell/test_renewal_under_load.py
 .PHONY: test-load
 test-load: $(READY) ## Run the load and stampede tests
-	$(BIN)/python -m pytest -q -m load --timeout 300 -n 2 --dist worksteal --ignore $(BY_THE_CLOCK)
-	$(BIN)/python -m pytest -q -m load --timeout 300 $(BY_THE_CLOCK)
+	$(PYTEST) -q -m load --timeout 300 -n 2 --dist worksteal --ignore $(BY_THE_CLOCK)
+	$(PYTEST) -q -m load --timeout 300 $(BY_THE_CLOCK)
 
 .PHONY: test-oracle
 test-oracle: $(READY) oracle ## Compare with client-go (needs Go) and kubectl, where found
-	$(BIN)/python -m pytest -q -m oracle -rs -n 2 --dist worksteal
+	$(PYTEST) -q -m oracle -rs -n 2 --dist worksteal
 
 .PHONY: e2e
 e2e: $(READY) ## Run the end-to-end tests: a real API server, real plugins, real clients (needs Go and Debian's packages)
 	$(BIN)/python -m tests.e2e.prepare
-	$(BIN)/python -m pytest -q -m e2e tests/e2e -n 2 --dist worksteal $(E2E_ARGS)
+	$(PYTEST) -q -m e2e tests/e2e -n 2 --dist worksteal $(E2E_ARGS)
 	kubectl=$$($(BIN)/python -m tests.e2e.prepare --kubectl); \
-	PATH="$$(dirname "$$kubectl"):$$PATH" $(BIN)/python -m pytest -q -m oracle tests/differential -n 2 --dist worksteal
+	PATH="$$(dirname "$$kubectl"):$$PATH" $(PYTEST) -q -m oracle tests/differential -n 2 --dist worksteal
 
 SECONDS ?= 600
 .PHONY: soak
@@ -113,7 +115,7 @@ format: $(READY) ## Let ruff put the code in order
 .PHONY: docs
 docs: $(READY) $(DOCS_READY) ## Build the documentation into site/, and look it over
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
-	$(BIN)/python -m pytest -q -m site tests/test_site.py
+	$(PYTEST) -q -m site tests/test_site.py
 	@echo "The documentation is in site/index.html"
 
 PORT ?= 8000
