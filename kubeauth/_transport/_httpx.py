@@ -203,10 +203,15 @@ class KubeAuth(AuthFlow[httpx.Request, httpx.Response], httpx.Auth):
         return signed
 
     def _forget(self, signed: httpx.Request, outcome: httpx.Response | BaseException | None) -> None:
-        for request in (signed, *_requests_of(outcome)):
-            # What is handled just now may be an error of somebody else, who has signed that request.
-            if SIGNED_BY_AUTH in request.extensions:
-                request.headers.pop("Authorization", None)
+        forget(SIGNED_BY_AUTH, signed, outcome)
+
+
+def forget(mark: str, signed: httpx.Request, outcome: httpx.Response | BaseException | None) -> None:
+    """Takes Authorization off a request that was sent, and off all that its outcome holds with that mark."""
+    for request in (signed, *_requests_of(outcome)):
+        # What is handled just now may be an error of somebody else, who has signed that request.
+        if mark in request.extensions:
+            request.headers.pop("Authorization", None)
 
 
 def _requests_of(outcome: httpx.Response | BaseException | None) -> Iterator[httpx.Request]:

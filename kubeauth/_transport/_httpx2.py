@@ -203,10 +203,15 @@ class KubeAuth(AuthFlow[httpx2.Request, httpx2.Response], httpx2.Auth):
         return signed
 
     def _forget(self, signed: httpx2.Request, outcome: httpx2.Response | BaseException | None) -> None:
-        for request in (signed, *_requests_of(outcome)):
-            # What is handled just now may be an error of somebody else, who has signed that request.
-            if SIGNED_BY_AUTH in request.extensions:
-                request.headers.pop("Authorization", None)
+        forget(SIGNED_BY_AUTH, signed, outcome)
+
+
+def forget(mark: str, signed: httpx2.Request, outcome: httpx2.Response | BaseException | None) -> None:
+    """Takes Authorization off a request that was sent, and off all that its outcome holds with that mark."""
+    for request in (signed, *_requests_of(outcome)):
+        # What is handled just now may be an error of somebody else, who has signed that request.
+        if mark in request.extensions:
+            request.headers.pop("Authorization", None)
 
 
 def _requests_of(outcome: httpx2.Response | BaseException | None) -> Iterator[httpx2.Request]:

@@ -6,8 +6,8 @@ import httpx
 
 from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
 from kubeauth._secret import Secret
-from kubeauth._transport._httpx import copied
-from kubeauth.registry._driver import OnceBody, RegistryFlow, headers_of
+from kubeauth._transport._httpx import copied, forget
+from kubeauth.registry._driver import SIGNED, OnceBody, RegistryFlow, called_extensions, headers_of
 from kubeauth.registry._source import AsyncLookup, Credentials
 from kubeauth.registry._token import Call
 
@@ -62,7 +62,9 @@ class RegistryAuth(RegistryFlow[httpx.Request, httpx.Response], httpx.Auth):
     def _signed(self, request: httpx.Request, authorization: Secret[str]) -> httpx.Request:
         headers = httpx.Headers(request.headers)
         headers["Authorization"] = authorization.reveal()
-        return copied(request, headers)
+        signed = copied(request, headers)
+        signed.extensions = {**request.extensions, SIGNED: True}
+        return signed
 
     def _called(self, call: Call, request: httpx.Request) -> httpx.Request:
         url = httpx.URL(call.url)
@@ -74,5 +76,8 @@ class RegistryAuth(RegistryFlow[httpx.Request, httpx.Response], httpx.Auth):
                 *headers_of(call, request.headers.multi_items()),
             ],
             stream=None if call.form is None else _OnceBody(call.form, call.url),
-            extensions={name: value for name, value in request.extensions.items() if name == "timeout"},
+            extensions=called_extensions(request.extensions),
         )
+
+    def _forget(self, sent: httpx.Request, outcome: httpx.Response | BaseException | None) -> None:
+        forget(SIGNED, sent, outcome)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import closing, suppress
 from typing import Any, ClassVar, Generic
 
@@ -22,6 +23,8 @@ from kubeauth.registry._token import MAX_REPLY, NO_BODY, TOO_LONG, Body, Call, O
 
 # What of a registry's 401 is read, so that its connection can be used again; with more it is not worth it.
 _SHORT = 65536
+# Marks the requests that carry a header of ours.
+SIGNED = "kubeauth.registry"
 
 
 class RegistryFlow(ABC, Generic[Request, Response]):
@@ -62,7 +65,13 @@ class RegistryFlow(ABC, Generic[Request, Response]):
                 else:
                     self._let_go(response)
                     sent = self._next(step, request)
-                    response = yield sent
+                    response = None
+                    with suppress(GeneratorExit):
+                        response = yield sent
+                    # The library throws no error into a flow: it closes it, while it handles the error.
+                    self._forget(sent, response or sys.exc_info()[1])
+                    if response is None:
+                        return
                     limit = _limit(step, sent, response)
                     body = _read(response, limit) if limit else None
                     step.reply = self._heard(step, sent, response, body)
@@ -83,7 +92,13 @@ class RegistryFlow(ABC, Generic[Request, Response]):
                 else:
                     self._let_go(response)
                     sent = self._next(step, request)
-                    response = yield sent
+                    response = None
+                    with suppress(GeneratorExit):
+                        response = yield sent
+                    # The library throws no error into a flow: it closes it, while it handles the error.
+                    self._forget(sent, response or sys.exc_info()[1])
+                    if response is None:
+                        return
                     limit = _limit(step, sent, response)
                     body = await _aread(response, limit) if limit else None
                     step.reply = self._heard(step, sent, response, body)
@@ -132,6 +147,13 @@ class RegistryFlow(ABC, Generic[Request, Response]):
         """A copy of `request` with this header."""
 
     @abstractmethod
+    def _forget(self, sent: Request, outcome: Response | BaseException | None) -> None:
+        """Removes our header from what is kept of a request that was sent, and from what became of it.
+
+        Responses and errors hold their requests, headers and all, and are pickled with them.
+        """
+
+    @abstractmethod
     def _called(self, call: Call, request: Request) -> Request:
         """A request to a token endpoint, with the time limits of `request`, and little else of it."""
 
@@ -159,6 +181,11 @@ class OnceBody:
                 reason=reason,
             )
         return data.reveal()
+
+
+def called_extensions(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a request to a token endpoint: the caller's time limits, and that it is ours."""
+    return {SIGNED: True, **{name: value for name, value in given.items() if name == "timeout"}}
 
 
 def headers_of(call: Call, given: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -11,8 +11,8 @@ except ImportError as error:
 
 from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
 from kubeauth._secret import Secret
-from kubeauth._transport._httpx2 import copied
-from kubeauth.registry._driver import OnceBody, RegistryFlow, headers_of
+from kubeauth._transport._httpx2 import copied, forget
+from kubeauth.registry._driver import SIGNED, OnceBody, RegistryFlow, called_extensions, headers_of
 from kubeauth.registry._source import AsyncLookup, Credentials
 from kubeauth.registry._token import Call
 
@@ -67,7 +67,9 @@ class RegistryAuth(RegistryFlow[httpx2.Request, httpx2.Response], httpx2.Auth):
     def _signed(self, request: httpx2.Request, authorization: Secret[str]) -> httpx2.Request:
         headers = httpx2.Headers(request.headers)
         headers["Authorization"] = authorization.reveal()
-        return copied(request, headers)
+        signed = copied(request, headers)
+        signed.extensions = {**request.extensions, SIGNED: True}
+        return signed
 
     def _called(self, call: Call, request: httpx2.Request) -> httpx2.Request:
         url = httpx2.URL(call.url)
@@ -79,5 +81,8 @@ class RegistryAuth(RegistryFlow[httpx2.Request, httpx2.Response], httpx2.Auth):
                 *headers_of(call, request.headers.multi_items()),
             ],
             stream=None if call.form is None else _OnceBody(call.form, call.url),
-            extensions={name: value for name, value in request.extensions.items() if name == "timeout"},
+            extensions=called_extensions(request.extensions),
         )
+
+    def _forget(self, sent: httpx2.Request, outcome: httpx2.Response | BaseException | None) -> None:
+        forget(SIGNED, sent, outcome)

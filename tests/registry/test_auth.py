@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from typing import Any
 
@@ -656,3 +657,56 @@ def test_what_is_no_credential_is_known_at_once_and_not_shown(face: Face, given:
     with pytest.raises(errors.ConfigError, match=r"RegistryCredential\(username, password\)") as raised:
         auth_of(face)(given)
     assert "wonderland" not in str(raised.value)
+
+
+@pytest.mark.parametrize("asks_for_basic", [False, True])
+def test_what_a_registry_says_carries_no_credential(
+    asks_for_basic: bool, face: Face, authority: Authority
+) -> None:
+    """Responses and errors hold their requests, which are pickled with them, after redirects too."""
+    ways = {
+        "/v2/team/app/there": Answer(307, headers={"Location": MANIFEST}),
+        "/v2/team/app/gone": Answer(hang_up=True),
+        "/v2/team/app/to-gone": Answer(307, headers={"Location": "/v2/team/app/gone"}),
+    }
+    kept: list[Any] = []
+    with Registry(authority, asks_for_basic=asks_for_basic, alice="wonderland") as registry:
+        answer = registry.respond
+        registry.respond = lambda request: (
+            ways[request.path] if authorization(request) and request.path in ways else answer(request)
+        )
+        with client(face, authority, auth_of(face)(ALICE)) as driver:
+            for path, follow in (
+                (MANIFEST, False),
+                ("/v2/team/app/there", True),
+                ("/v2/team/app/there", False),
+            ):
+                kept.append(driver.get(registry.url + path, follow_redirects=follow))
+            kept.append(kept[-1].next_request)
+            for path in ("/v2/team/app/gone", "/v2/team/app/to-gone"):
+                with pytest.raises(face.library.RemoteProtocolError) as caught:
+                    driver.get(registry.url + path, follow_redirects=True)
+                kept += [caught.value, caught.value.request]
+        signed = [shown for shown in registry.authorizations if shown]
+    assert [getattr(it, "status_code", None) for it in kept] == [200, 200, 307, *[None] * 5]
+    assert len(signed) >= 7
+    secrets = {shown.partition(" ")[2].encode() for shown in signed}
+    assert not [(it, secret) for it in kept for secret in secrets if secret in pickle.dumps(it)]
+
+
+def test_nor_does_an_error_of_the_token_endpoint(
+    face: Face, authority: Authority, registry: Registry
+) -> None:
+    registry.tokens.respond = lambda _request: Answer(hang_up=True)
+    with client(face, authority, auth_of(face)(ALICE)) as driver:
+        with pytest.raises(face.library.RemoteProtocolError) as caught:
+            driver.get(registry.url + MANIFEST)
+    secret = basic("alice", "wonderland")
+    assert registry.tokens.authorizations == [secret]
+    assert secret.partition(" ")[2].encode() not in pickle.dumps([caught.value, caught.value.request])
+
+
+def test_what_the_caller_has_set_is_the_callers(face: Face, authority: Authority, registry: Registry) -> None:
+    with client(face, authority, auth_of(face)(ALICE)) as driver:
+        response = driver.get(registry.url + MANIFEST, headers={"Authorization": "Bearer own"})
+    assert response.request.headers["Authorization"] == "Bearer own"
