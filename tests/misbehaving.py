@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kubeauth import ClientConfig, ExecConfig, ExecOptions
+from kubeauth._exec import _process
 from kubeauth.testing import APIServer
 from tests.kubeconfigs import V1
+from tests.residue import wait_until
 
 # What to do is in a file beside it: a program that is replaced while another thread forks may be busy.
 _SCRIPT = f"""#!{sys.executable} -IS
@@ -70,6 +77,11 @@ class Misbehaving:
         return len(self._noted(".runs"))
 
     @property
+    def is_ready(self) -> bool:
+        """Whether it has noted `.ready`: it is as far as it is to get."""
+        return bool(self._noted(".ready"))
+
+    @property
     def processes(self) -> list[int]:
         """Everything that it ever was, with what it has forked."""
         return self._noted(".runs") + self._noted(".runs.children")
@@ -80,7 +92,7 @@ class Misbehaving:
         except FileNotFoundError:
             return []
 
-    def exec(self, *, timeout: float | None = 15.0, refresh_ahead: bool = True, **fields: Any) -> ExecConfig:
+    def exec(self, *, timeout: float | None = 60.0, refresh_ahead: bool = True, **fields: Any) -> ExecConfig:
         given: dict[str, Any] = {
             "command": str(self.path),
             "api_version": V1,
@@ -97,6 +109,40 @@ class Misbehaving:
 def document(status: Mapping[str, object] | None, **top: Any) -> str:
     """An ExecCredential as a plugin prints it."""
     return json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": status} | top)
+
+
+class _Clock:
+    """Stands in for the module `time` where programs are waited for."""
+
+    sleep = staticmethod(time.sleep)
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+@contextmanager
+def time_is_up_when(claim: Callable[[], bool]) -> Iterator[None]:
+    """However long a plugin may take, its time is up when `claim` has come true, and no sooner.
+
+    So it is as far as it is to get by then, on a machine that stalls too. Whoever is run after that has all of it.
+    """
+    clock = _Clock()
+
+    def wait() -> None:
+        wait_until(claim)
+        clock.ahead = 1e6
+
+    waits = threading.Thread(target=wait)
+    waits.start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_process, "time", clock)
+        try:
+            yield
+        finally:
+            waits.join()
 
 
 def repository() -> str:

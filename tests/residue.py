@@ -64,7 +64,7 @@ def is_alive(number: int) -> bool:
 
 def wait_until(claim: Callable[[], bool]) -> None:
     """For what another thread does a moment later."""
-    for _ in range(1000):  # it mostly comes at once; a machine may be busy
+    for _ in range(3000):  # it mostly comes at once; a machine may be busy
         if claim():
             return
         time.sleep(0.02)
@@ -75,13 +75,14 @@ def wait_until(claim: Callable[[], bool]) -> None:
 def no_residue() -> Iterator[None]:
     """Descriptors, threads, children and temporary files are afterwards what they were before.
 
-    Other threads need a moment to notice that a connection is gone: they get it, and no more than that.
+    Other threads need a moment to notice that a connection is gone: they get it. What is left after a minute is
+    left behind.
     """
     with temporary_directory_of_ones_own():
         set_aside()
         before = _left()
         yield
-        for _ in range(200):
+        for _ in range(1000):
             after = _left()
             if not any(_more(now, then) for now, then in zip(after, before, strict=True)):
                 return
