@@ -92,10 +92,15 @@ def _not_lost(lost: sys.UnraisableHookArgs) -> None:
         return
     import threading
 
-    signal.signal(told.number, partial(_end, told.status))
     # To this thread, whatever it waits for by then.
     again = partial(signal.pthread_kill, threading.get_ident(), told.number)
-    threading.Timer(0.01, again).start()
+    while True:
+        try:
+            signal.signal(told.number, partial(_end, told.status))
+            threading.Timer(0.01, again).start()
+        except Told:  # while we are still here, on a machine that stalls: it would be dropped once more
+            continue
+        return
 
 
 def _end(status: Status, number: int, _frame: object) -> NoReturn:

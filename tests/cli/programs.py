@@ -14,6 +14,9 @@ PROGRAM = (
     "from kubeauth.cli import main; sys.argv[0] = 'kubeauth'; main()"
 )
 KUBEAUTH = [sys.executable, "-c", PROGRAM]
+# A plugin that is ended has all the time it needs: on a machine that stalls, half a second may be over before
+# it has its turn, and nobody would see that it was told.
+PATIENT = f"from kubeauth._exec import _process; _process._PATIENCE = 60.0\n{PROGRAM}"
 
 
 class Ran(NamedTuple):
@@ -48,10 +51,12 @@ def kubeauth(*arguments: str, env: Mapping[str, str] | None = None) -> Ran:
     return ran(*KUBEAUTH, *arguments, env=env)
 
 
-def started(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+def started(
+    *arguments: str, env: Mapping[str, str] | None = None, program: str = PROGRAM
+) -> subprocess.Popen[str]:
     """The same, while it runs."""
     return subprocess.Popen(
-        [*KUBEAUTH, *arguments],
+        [sys.executable, "-c", program, *arguments],
         env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
