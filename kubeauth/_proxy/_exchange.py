@@ -211,15 +211,16 @@ class Exchanges:
         """Both connections become one."""
         headers = answered(response.headers.raw, switched=True)
         reason = cast(bytes, response.extensions.get("reason_phrase", b""))
-        await caller.send(h11.InformationalResponse(status_code=101, headers=headers, reason=reason))
-        self._counts.upgrades += 1
-        try:
-            early, _ = caller.http.trailing_data
-            network = cast(Network, response.extensions["network_stream"])
-            with caller.whatever_comes():
+        # From here on: who is told may have nothing to say, and say so at once.
+        with caller.whatever_comes():
+            await caller.send(h11.InformationalResponse(status_code=101, headers=headers, reason=reason))
+            self._counts.upgrades += 1
+            try:
+                early, _ = caller.http.trailing_data
+                network = cast(Network, response.extensions["network_stream"])
                 await join(caller, network, early=early, keepalive=self._settings.keepalive)
-        finally:
-            self._counts.upgrades -= 1
+            finally:
+                self._counts.upgrades -= 1
 
 
 def _is_at_hand(stream: object) -> bool:

@@ -254,7 +254,8 @@ def test_what_is_wrong_is_said_before_it_serves(backend: str, server: APIServer)
 def test_metrics_and_health(proxied: Proxied, server: APIServer) -> None:
     proxy = proxied(server.config(token="alices-token"), metrics_port=0)
     own = f"http://{proxy.metrics}"
-    with httpx.Client(timeout=PATIENCE, trust_env=False) as client:
+    stay = httpx.Limits(keepalive_expiry=None)  # both connections are counted, however long it takes
+    with httpx.Client(timeout=PATIENCE, trust_env=False, limits=stay) as client:
         client.get(f"{proxy.url}/version")
         client.get(f"{proxy.url}/nothing")
         client.get(f"{proxy.url}/a%2fb")

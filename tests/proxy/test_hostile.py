@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, cast
 
 import anyio
@@ -101,7 +102,9 @@ TABLE: dict[str, tuple[bytes, int]] = {
 def test_the_table(proxy: Proxy, server: APIServer, case: str) -> None:
     said, code = TABLE[case]
     with proxy.connect() as wire:
-        wire.say(said)
+        # Of a giant it hears no more than it must: who stalls for a second may not get to its end.
+        with suppress(ConnectionError):
+            wire.say(said)
         answer = wire.until(b"\r\n\r\n")
     assert code_of(answer) == code, answer
     assert len(server.requests) == (code == 200)

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from kubeauth import ClientConfig, load_config
-from kubeauth._proxy._caller import Caller, Limits
+from kubeauth._proxy._caller import Caller, Limits, Part
 from kubeauth._proxy._tunnel import join
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript
 from tests.proxy.conftest import Proxied
@@ -94,8 +94,8 @@ def test_bytes_go_both_ways(
     (request,) = server.requests
     for name, value in headers.items():
         assert f"{name}: {value}".lower() in request.decode().lower()
-    wait_until(lambda: proxy.counts.upgrades == proxy.counts.in_flight == 0)
-    assert proxy.counts.requests[method, "1xx"] == 1
+    wait_until(lambda: proxy.counts.requests[method, "1xx"] == 1)  # the last that is counted
+    assert proxy.counts.upgrades == proxy.counts.in_flight == 0
 
 
 @pytest.mark.parametrize("tls", [True, False])
@@ -126,6 +126,30 @@ def test_who_has_said_everything_may_still_listen(proxied: Proxied, authority: A
             wire.say(b"all of it")
             wire.socket.shutdown(socket.SHUT_WR)
             assert wire.rest() == b"you said all of it"
+
+
+def test_who_has_nothing_to_say_may_say_so_at_once(
+    proxied: Proxied, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As soon as it is told that both are one, which the proxy may not know yet itself."""
+    send = Caller.send
+
+    async def until_there_is_no_more(caller: Caller, *parts: Part) -> None:
+        await send(caller, *parts)
+        while not caller._over:  # noqa: ASYNC110 -- there is no event for it
+            await anyio.sleep(0.01)
+
+    def greeting(talk: Talk) -> None:
+        talk.say(agreed(talk.request()))
+        talk.until_closed()
+        talk.say(b"all the same")
+
+    monkeypatch.setattr(Caller, "send", until_there_is_no_more)
+    with RawServer(greeting) as server:
+        with switched(proxied(config_of(server, authority)), asking(SPDY)) as wire:
+            wire.until(b"\r\n\r\n")
+            wire.socket.shutdown(socket.SHUT_WR)
+            assert wire.rest() == b"all the same"
 
 
 def test_who_hangs_up_with_a_reset_does_not_listen(proxied: Proxied, authority: Authority) -> None:
