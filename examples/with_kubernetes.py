@@ -1,7 +1,7 @@
 """The official client with kubeauth's credentials: list, then watch while a plugin's token is replaced.
 
-Starts a local API server and a plugin whose tokens live for two seconds, so that it runs anywhere; leave
-`config` away, and it is your own cluster. Needs `pip install 'kubeauth[kubernetes]'`.
+Starts a local API server and a plugin whose first token lives for six seconds, so that it runs anywhere;
+leave `config` away, and it is your own cluster. Needs `pip install 'kubeauth[kubernetes]'`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ import kubeauth
 from kubeauth.adapters import kubernetes
 from kubeauth.testing import APIServer, PluginScript
 
+# Of the first token: time enough to list and to begin the watch, on a busy machine too.
+LIFETIME = 6
+
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory, APIServer(tokens={"first": "alice"}) as server:
         plugin = PluginScript(directory)
-        plugin.answer(token="first", expires_in=2)  # noqa: S106 -- a secret to nobody
+        plugin.answer(token="first", expires_in=LIFETIME)  # noqa: S106 -- a secret to nobody
         config = kubeauth.load_config(server.kubeconfig({"exec": plugin.stanza()}))
         events = server.watch("/api/v1/namespaces/web/configmaps")
 
@@ -45,7 +48,7 @@ def meanwhile(server: APIServer, plugin: PluginScript, events: kubeauth.testing.
     events.wait_for_watchers()
     server.tokens["second"] = "bob"
     plugin.answer(token="second", expires_in=900)  # noqa: S106 -- a secret to nobody
-    time.sleep(2)
+    time.sleep(LIFETIME)
     del server.tokens["first"]
     metadata = {"name": "settings", "namespace": "web", "resourceVersion": "7"}
     events.send({"type": "ADDED", "object": {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata}})

@@ -144,9 +144,15 @@ class Face:
         """Any client of this colour, closed at the end."""
         with ExitStack() as stack:
             portal = stack.enter_context(start_blocking_portal(self.colour)) if self.is_async else None
-            driver = Driver(make(), portal)
+            driver = Driver(self._patient(make()), portal)
             stack.callback(driver.close)
             yield driver
+
+    def _patient(self, client: Any) -> Any:
+        """The library's own wait for five seconds if nobody says otherwise. A machine may stall for that long."""
+        if client.timeout == self.library.Timeout(5.0):
+            client.timeout = self.library.Timeout(60.0)
+        return client
 
     @contextmanager
     def client(self, config: ClientConfig | None = None, **options: Any) -> Iterator[Driver]:

@@ -172,7 +172,7 @@ def test_watch(server: APIServer, kubeconfig: str) -> None:
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        watch.wait_for_watchers()
+        watch.wait_for_watchers(timeout=60)
         for kind, name in (("ADDED", "a"), ("DELETED", "a")):
             watch.send({"type": kind, "object": {"metadata": {"name": name}}})
             assert process.stdout is not None

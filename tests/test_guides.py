@@ -89,7 +89,7 @@ def until(lines: queue.Queue[str], wanted: str) -> list[str]:
     said: list[str] = []
     while not said or wanted not in said[-1]:
         try:
-            said.append(lines.get(timeout=30))
+            said.append(lines.get(timeout=60))
         except queue.Empty:
             pytest.fail(f"no {wanted!r} in {said}")
     return said
@@ -214,7 +214,7 @@ class Objects:
     def begun(self) -> str:
         """Waits for the next watch, past lists, and says from where it goes on."""
         while True:
-            query = self.asked.get(timeout=30)
+            query = self.asked.get(timeout=60)
             if "watch" in query:
                 assert query["allowWatchBookmarks"] == ["true"]
                 return query["resourceVersion"][0]
@@ -306,7 +306,7 @@ class TestController:
                 assert (await client.get("/version")).status_code == 200
                 objects.change("a", "11")
                 for name in ("web/a", "web/b", "web/a"):
-                    assert await asyncio.to_thread(seen.get, timeout=30) == name
+                    assert await asyncio.to_thread(seen.get, timeout=60) == name
                 follows.cancel()
 
         asyncio.run(check())
@@ -419,7 +419,7 @@ class TestFastAPI:
         launcher = "import sys, uvicorn; sys.path.insert(0, sys.argv[1]); uvicorn.run('app:app', port=0)"
         with running(launcher, tmp_path, str(tmp_path), KUBECONFIG=kubeconfig) as (process, lines):
             address = until(lines, "Uvicorn running on ")[-1].partition("running on ")[2].split()[0]
-            with httpx.Client(base_url=address, trust_env=False, timeout=30.0) as client:
+            with httpx.Client(base_url=address, trust_env=False, timeout=60.0) as client:
                 yield client
             process.send_signal(signal.SIGINT)
             until(lines, "Application shutdown complete")

@@ -81,4 +81,4 @@ def test_loading_under_load_while_the_file_is_replaced(tmp_path: Path) -> None:
     assert all(server == token for server, token in seen)
     assert len(seen) > 10
     if before:
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert len(os.listdir("/proc/self/fd")) <= before  # of others, some may be gone

@@ -44,7 +44,10 @@ TINY = Sizes(
 @pytest.fixture(scope="module")
 def results() -> Results:
     console = Console(file=io.StringIO())
-    return measured(TINY, console, names=["kubeauth", subjects.DIRECT, "httpx sync"], with_go=False)
+    with pytest.MonkeyPatch.context() as patched:
+        # On a machine that stalls, four seconds may be over before the first credential is there.
+        patched.setattr(crowds, "MARGIN", 8)
+        return measured(TINY, console, names=["kubeauth", subjects.DIRECT, "httpx sync"], with_go=False)
 
 
 def test_everything_is_measured_and_nobody_fails(results: Results) -> None:

@@ -117,7 +117,7 @@ def test_several_can_be_measured_at_once(tmp_path: Path) -> None:
     together = threading.Barrier(3)
 
     def once(name: str) -> Round:
-        together.wait(30)
+        together.wait(60)
         return {"name": name}
 
     found = stage(tmp_path).measure("x", ["a", "b", "c"], 1, once, at_once=3)

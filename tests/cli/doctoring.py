@@ -21,8 +21,8 @@ from kubeauth.cli._doctor_run import Examination
 
 SENTINEL = "SENTINEL"
 TOKEN = f"{SENTINEL}-token-of-alice"
-# Nothing on loopback takes longer, but for what never answers.
-PATIENCE = "5s"
+# Nothing on loopback takes longer, also on a machine that stalls, but for what never answers.
+PATIENCE = "60s"
 
 
 @dataclass(frozen=True)

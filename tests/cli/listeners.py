@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from tests.ports import free_port
+
 
 @contextmanager
 def listening(converse: Callable[[socket.socket], None]) -> Iterator[int]:
@@ -63,8 +65,5 @@ def refusing(connection: socket.socket) -> None:
 
 
 def closed_port() -> int:
-    """Where nobody listens, as far as one can know."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
+    """Where nobody listens, as far as one can know: not one that the system would give to somebody else."""
+    return free_port()

@@ -245,7 +245,7 @@ class Terminal:
         """What kubeauth was run with after these keys."""
         before = len(self._runs())
         self.typed(keys)
-        for _ in range(600):  # each key that completes is a process
+        for _ in range(1200):  # each key that completes is a process
             if len(found := self._runs()) > before:
                 return found[-1]
             self._drain()

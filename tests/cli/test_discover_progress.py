@@ -13,9 +13,10 @@ import pytest
 from kubeauth.cli._discover_progress import LiveLine, _line, in_words
 from kubeauth.cli._ends import Status
 from kubeauth.discovery import Progress
-from kubeauth.testing import Authority
+from kubeauth.testing import Answer, Authority
+from kubeauth.testing._http import RawRequest
 from tests.cli.programs import environ, kubeauth, on_a_terminal, started
-from tests.discovery.clusters import TOKEN, Cluster
+from tests.discovery.clusters import TOKEN, Cluster, config_map, published, signed_map
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def waiting(cluster: Cluster, *more: str) -> list[str]:
 
 
 def asked(cluster: Cluster, times: int) -> None:
-    for _ in range(1000):
+    for _ in range(3000):
         if len(cluster.requests) >= times:
             return
         time.sleep(0.02)
@@ -40,7 +41,8 @@ def asked(cluster: Cluster, times: int) -> None:
 
 @pytest.mark.parametrize("columns", [60, 100])
 def test_a_terminal_has_a_line_that_lives_and_is_gone_in_the_end(columns: int, unsigned: Cluster) -> None:
-    arguments = waiting(unsigned, "--timeout", "4s", "--interval", "1500ms")
+    # Two tries, with time enough between them for a line, and for the first, on a machine that stalls.
+    arguments = waiting(unsigned, "--timeout", "12s", "--interval", "6s")
     status, said = on_a_terminal(*arguments, env=environ(COLUMNS=str(columns), TERM="xterm"))
     assert status == Status.UNREACHABLE
     drawn, is_told, _ = said.partition("error: ")
@@ -53,20 +55,34 @@ def test_a_terminal_has_a_line_that_lives_and_is_gone_in_the_end(columns: int, u
     assert "\x1b" not in said
 
 
-def test_a_pipe_hears_nothing_unless_it_asks(unsigned: Cluster) -> None:
-    flags = ("--timeout", "3s", "--interval", "700ms")
-    quiet = kubeauth(*waiting(unsigned, *flags))
+@pytest.fixture
+def signed_at_last(unsigned: Cluster) -> Cluster:
+    """By the fourth try, of each who asks: but what is signed is somebody else's."""
+    evil = published(unsigned.url, Authority("another CA").pem)
+
+    def serve(_request: RawRequest) -> Answer:
+        is_signed = len(unsigned.requests) % 4 == 0
+        return Answer(200, signed_map(evil) if is_signed else config_map(evil))
+
+    unsigned.respond = serve
+    return unsigned
+
+
+def test_a_pipe_hears_nothing_unless_it_asks(signed_at_last: Cluster) -> None:
+    flags = ("--timeout", "60s", "--interval", "100ms")
+    quiet = kubeauth(*waiting(signed_at_last, *flags))
     assert quiet.err.startswith("error: ")
     assert quiet.err.count("\n") == 1
-    told = kubeauth(*waiting(unsigned, *flags, "-v", "4")).err.splitlines()
+    told = kubeauth(*waiting(signed_at_last, *flags, "-v", "4")).err.splitlines()
+    assert len(signed_at_last.requests) == 8
     # One line for each change, and not for each try.
     assert told[0] == "I kubeauth.cli: Waiting for the API server"
     assert told[1].startswith("I kubeauth.cli: Waiting for the signature: cluster-info has no signature")
     assert len(told) == 3
 
 
-def test_a_terminal_that_asks_for_the_log_has_no_line_in_between(unsigned: Cluster) -> None:
-    arguments = waiting(unsigned, "--timeout", "3s", "--interval", "1s", "-v", "4")
+def test_a_terminal_that_asks_for_the_log_has_no_line_in_between(signed_at_last: Cluster) -> None:
+    arguments = waiting(signed_at_last, "--timeout", "60s", "--interval", "700ms", "-v", "4")
     _, said = on_a_terminal(*arguments, env=environ(TERM="xterm"))
     assert "I kubeauth.cli: Waiting for the signature" in said
     assert "s left" not in said
@@ -120,7 +136,7 @@ def test_a_terminal_that_is_gone_is_no_matter() -> None:
 
 def test_what_is_found_at_once_needs_no_line() -> None:
     stream = io.StringIO()
-    with LiveLine(stream) as line:
+    with LiveLine(stream, every=60.0) as line:  # which is half a second: a machine may stall for longer
         line(Progress("endpoint", 0, 10.0))
     assert stream.getvalue() == ""
 

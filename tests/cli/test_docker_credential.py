@@ -279,7 +279,7 @@ def test_a_running_provider_is_ended_with_it(number: int, node: Node) -> None:
         process.stdin.write("gcr.io")
         process.stdin.close()
         process.stdin = None
-        for _ in range(1000):
+        for _ in range(3000):
             if pid_file.exists() and pid_file.read_text().strip():
                 break
             time.sleep(0.02)

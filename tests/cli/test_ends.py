@@ -192,7 +192,7 @@ class TestProcesses:
         watch = Watch()
         api.on("GET", "/slow", watch)
         with started("get", "/slow") as process:
-            watch.wait_for_watchers()
+            watch.wait_for_watchers(timeout=60)
             process.send_signal(signal.SIGINT)
             assert process.communicate() == ("", "")
         watch.end()

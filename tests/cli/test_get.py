@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from kubeauth.cli import _asking
 from kubeauth.cli._ends import Status
 from kubeauth.testing import Answer, APIServer, Authority, Received
 from tests.cli import answers
 from tests.cli.conftest import Run
+from tests.cli.deadlines import beginning_with
 from tests.cli.programs import KUBEAUTH, environ, kubeauth, on_a_terminal, ran, started
 from tests.proxy_servers import Proxy
 
@@ -309,11 +311,14 @@ class TestRequestTimeout:
         assert ran == (Status.UNREACHABLE, "", said)
 
     @pytest.mark.parametrize("path", ["/drip", "/silence"])
-    def test_an_answer_that_does_not_end(self, path: str, slow: APIServer, run: Run) -> None:
-        ran = run("get", path, "--request-timeout", "1s")
+    def test_an_answer_that_does_not_end(
+        self, path: str, slow: APIServer, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(_asking, "Deadline", beginning_with("receive_response_headers.complete"))
+        ran = run("get", path, "--request-timeout", "60s")
         assert ran.status == Status.UNREACHABLE
         assert ran.err == (
-            "Unable to connect to the server: the answer was not complete within 1s (--request-timeout)\n"
+            "Unable to connect to the server: the answer was not complete within 60s (--request-timeout)\n"
         )
 
     @pytest.mark.oracle

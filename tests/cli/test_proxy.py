@@ -10,12 +10,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
 from kubeauth._proxy._filter import Filter
+from kubeauth._proxy._serve import Options as Served
 from kubeauth.cli import _proxy
 from kubeauth.cli._ends import Status
 from kubeauth.cli._proxy import Options
@@ -111,10 +113,20 @@ def test_what_may_not_be_meant_is_said(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize("watched", [False, True])
-def test_it_ends_in_good_order(api: APIServer, run: Run, tmp_path: Path, watched: bool) -> None:
+def test_it_ends_in_good_order(
+    api: APIServer, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: bool
+) -> None:
     """In this process. With a watch: who asks twice does not wait for it to end."""
     path, watch = tmp_path / "sock", api.watch("/watch")
     codes: list[int] = []
+    served = Options.served
+
+    def for_ever(options: Options) -> Served:
+        """Who asks once waits: were it over by then, the second signal would be the end of this process."""
+        found = served(options)
+        return replace(found, limits=replace(found.limits, grace_seconds=3600.0))
+
+    monkeypatch.setattr(Options, "served", for_ever)
 
     def ask() -> None:
         wait_until(lambda: not _is_refused(str(path)))

@@ -7,7 +7,7 @@ import hashlib
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from kubeauth.cli._ends import Status
 from kubeauth.testing import Answer, Authority
 from kubeauth.testing._http import RawRequest
 from tests.cli.conftest import Run
+from tests.cli.deadlines import beginning_with
+from tests.cli.listeners import closed_port
 from tests.cli.nodes import Node
 from tests.cli.programs import kubeauth, on_a_terminal
 from tests.raw_server import RawServer, Talk
@@ -254,8 +256,7 @@ def test_a_provider_that_fails_is_told(registry: Holding, node: Node, trusted: t
 
 
 def test_no_answer(node: Node, run: Run, trusted: tuple[str, ...]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
+    port = closed_port()
     ran = run("registry", "manifest", f"127.0.0.1:{port}/app", *trusted)
     assert ran.status == Status.UNREACHABLE
     assert ran.err == (
@@ -276,36 +277,42 @@ class Dribble:
 
     def __init__(self, body: bytes) -> None:
         self._body = body
-        self.is_over = False
 
     def __iter__(self) -> Iterator[bytes]:
         for _ in range(600):
             time.sleep(0.05)
             yield b" "
-        self.is_over = True
         yield self._body
 
 
 class TestTimeIsUp:
     """--request-timeout is for all of it, however often a byte arrives."""
 
-    def late(self, registry: Holding, flags: tuple[str, ...], run: Run, slow: Dribble) -> None:
-        ran = run("registry", "manifest", f"{registry.host}/app", *flags, "--request-timeout=1s")
-        assert (ran.status, ran.out) == (Status.UNREACHABLE, "")
-        assert ran.err == ("Unable to connect to the server: no answer within 1 s (--request-timeout)\n")
+    @pytest.fixture
+    def late(
+        self, registry: Holding, flags: tuple[str, ...], run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> Callable[[int], None]:
+        """It is, from the given answer on."""
 
-    def test_at_the_token_endpoint(self, registry: Holding, flags: tuple[str, ...], run: Run) -> None:
-        slow = Dribble(b'{"token": "t"}')
-        registry.tokens.respond = lambda _: Answer(200, chunks=slow)
-        self.late(registry, flags, run, slow)
+        def late(number: int) -> None:
+            deadline = beginning_with("receive_response_headers.complete", number)
+            monkeypatch.setattr(_registry_asking, "Deadline", deadline)
+            ran = run("registry", "manifest", f"{registry.host}/app", *flags, "--request-timeout=60s")
+            assert (ran.status, ran.out) == (Status.UNREACHABLE, "")
+            assert ran.err == "Unable to connect to the server: no answer within 60 s (--request-timeout)\n"
+
+        return late
+
+    def test_at_the_token_endpoint(self, registry: Holding, late: Callable[[int], None]) -> None:
+        registry.tokens.respond = lambda _: Answer(200, chunks=Dribble(b'{"token": "t"}'))
+        late(2)
 
     def test_at_the_registry_over_a_connection_that_was_there_before(
-        self, registry: Holding, flags: tuple[str, ...], run: Run
+        self, registry: Holding, late: Callable[[int], None]
     ) -> None:
-        slow = Dribble(registry.body)
-        registry.refusal = Answer(200, chunks=slow)
-        self.late(registry, flags, run, slow)
-        assert len({request.connection for request in registry.requests}) == 1
+        registry.refusal = Answer(200, chunks=Dribble(registry.body))
+        late(3)
+        assert [request.connection for request in registry.requests] == [1, 1]
 
     def test_what_is_cut_off_does_not_pass_for_a_token(self, run: Run) -> None:
         def converse(talk: Talk) -> None:

@@ -265,7 +265,7 @@ class TestAsAPlugin:
             stdout=subprocess.DEVNULL,
             env=environ(KUBERNETES_EXEC_INFO=asked),
             check=True,
-            timeout=30,
+            timeout=60,
         )
         os.close(theirs)
         os.close(ours)

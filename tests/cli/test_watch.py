@@ -9,10 +9,12 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
+from kubeauth._transport._deadline import Deadline
+from kubeauth.cli import _asking
 from kubeauth.cli._ends import Status
 from kubeauth.testing import Answer, APIServer, PluginScript, Received, Watch
 from tests.cli import answers
@@ -200,15 +202,27 @@ class TestEnding:
         assert json.loads(ran.out) == pod("web-0", "5")
         assert "for one object of it write LIST?fieldSelector=metadata.name=NAME." in ran.err
 
-    def test_a_time_limit_ends_it_as_with_kubectl(self, api: APIServer, run: Run) -> None:
+    def test_a_time_limit_ends_it_as_with_kubectl(
+        self, api: APIServer, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # Of the list, of the watch, and of a watch alone: on a machine that stalls, the list would be late too.
+        limits = [60.0, 0.5, 0.5]
+
+        class Limited(Deadline):
+            def __enter__(self) -> Self:
+                self._seconds = limits.pop(0)
+                return super().__enter__()
+
+        monkeypatch.setattr(_asking, "Deadline", Limited)
         watch = Watch()
         api.on("GET", PODS, lambda r: watch(r) if "watch=1" in r.path else Answer(body=table("web-0")))
-        assert run("get", "pods", "-w", "--request-timeout", "2s") == (
+        assert run("get", "pods", "-w", "--request-timeout", "60s") == (
             0,
             "NAME    READY\nweb-0   1/1\n",
             "",
         )
-        assert run("get", "pods", "-w", "-o", "raw", "--request-timeout", "2s").status == 0
+        assert run("get", "pods", "-w", "-o", "raw", "--request-timeout", "60s").status == 0
+        assert limits == []
         watch.end()
 
     def test_a_connection_that_is_lost_is_an_error(self, api: APIServer, run: Run) -> None:
@@ -216,7 +230,7 @@ class TestEnding:
         api.on("GET", PODS, lambda r: watch(r) if "watch=1" in r.path else Answer(body=table("web-0")))
 
         def hang_up() -> None:
-            watch.wait_for_watchers()
+            watch.wait_for_watchers(timeout=60)
             time.sleep(0.2)
             api.hang_up()
 
@@ -234,7 +248,7 @@ class TestLiving:
 
     def begun(self, watch: Watch, *arguments: str) -> subprocess.Popen[str]:
         process = started("get", "pods?watch=1", *arguments)
-        watch.wait_for_watchers()
+        watch.wait_for_watchers(timeout=60)
         return process
 
     def line(self, process: subprocess.Popen[str]) -> str:
@@ -284,7 +298,7 @@ class TestLiving:
         path.write_text(json.dumps(api.kubeconfig({"exec": plugin.stanza()})))
         watch = api.watch(PODS)
         with started("get", "pods?watch=1", "-o", "json", env=environ(KUBECONFIG=str(path))) as process:
-            watch.wait_for_watchers()
+            watch.wait_for_watchers(timeout=60)
             time.sleep(2.5)
             watch.send(ADDED)
             assert json.loads(self.line(process)) == ADDED["object"]

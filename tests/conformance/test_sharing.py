@@ -99,7 +99,7 @@ def test_tls_and_connections_t33_c22(server: APIServer, tmp_path: Path, clock: F
     assert one._source is two._source is not other._source
     assert one._ledger.current is not two._ledger.current
     for transport in (one, two):
-        with httpx.Client(transport=transport, base_url=server.url) as client:
+        with httpx.Client(transport=transport, base_url=server.url, timeout=60.0) as client:
             assert client.get("/version").status_code == 200
     assert [request.connection for request in server.requests] == [1, 2]
     assert len(script.infos) == 1

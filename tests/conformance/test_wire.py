@@ -596,7 +596,7 @@ class TestUnauthorized:
         def slow(request: Received) -> Answer:
             if request.header("authorization") == "Bearer old":
                 arrived.set()
-                assert renewed.wait(10)
+                assert renewed.wait(60)
                 return Answer(401)
             return Answer(200)
 
@@ -605,7 +605,7 @@ class TestUnauthorized:
         with face.client(config_of(cluster.server, script), clock=clock) as client:
             with ThreadPoolExecutor(1) as thread:
                 late = thread.submit(lambda: client.get("/slow").status_code)
-                assert arrived.wait(10)
+                assert arrived.wait(60)
                 script.says(credential("new"))
                 assert client.get("/version").status_code == 200
                 script.says(credential("unwanted"))

@@ -28,7 +28,7 @@ def issuer() -> Iterator[Issuer]:
 @pytest.fixture
 def http(issuer: Issuer) -> Iterator[httpx.Client]:
     context = ssl.create_default_context(cadata=issuer.ca.decode())
-    with httpx.Client(verify=context, base_url=issuer.url) as client:
+    with httpx.Client(verify=context, base_url=issuer.url, timeout=60.0) as client:
         yield client
 
 

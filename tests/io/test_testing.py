@@ -135,7 +135,7 @@ class TestAPIServer:
                     client.get("/version")
 
     def test_a_watch_that_is_closed_is_over_for_whoever_comes_later_too(self) -> None:
-        with APIServer(tls=False) as server, httpx.Client(base_url=server.url) as client:
+        with APIServer(tls=False) as server, httpx.Client(base_url=server.url, timeout=60.0) as client:
             watch = server.watch("/watch")
             watch.end()
             with client.stream("GET", "/watch") as after_the_end:
@@ -179,7 +179,7 @@ class TestAPIServer:
         with APIServer(tls=False) as server:
             assert server.config().ca_data is None
             assert "certificate-authority-data" not in server.kubeconfig({})["clusters"][0]["cluster"]
-            assert httpx.get(f"{server.url}/version").status_code == 200
+            assert httpx.get(f"{server.url}/version", timeout=60.0).status_code == 200
 
     def test_hanging_up_on_everybody(self) -> None:
         with APIServer() as server, kubeauth.Client(server.config()) as client:
@@ -222,8 +222,10 @@ class TestAuthority:
         sizes: set[bool] = set()
 
         def read() -> None:
-            while not stop.is_set():
+            while True:
                 sizes.add(files[1].read_bytes().endswith(b"-----END PRIVATE KEY-----\n"))
+                if stop.is_set():
+                    return
 
         reader = threading.Thread(target=read)
         reader.start()

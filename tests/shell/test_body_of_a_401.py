@@ -13,6 +13,7 @@ import pytest
 
 from kubeauth import load_config
 from kubeauth.testing import Answer, APIServer, FakeClock, PluginScript, Received
+from tests.crowd import HeldPlugin
 from tests.faces import Face
 from tests.residue import no_residue, wait_until
 
@@ -86,31 +87,36 @@ def test_one_that_breaks_off_is_no_matter(
 
 
 def test_it_is_closed_when_the_caller_does_not_wait_for_the_plugin(
-    face: Face, server: APIServer, plugin: PluginScript, clock: FakeClock
+    face: Face, server: APIServer, clock: FakeClock, tmp_path: Path
 ) -> None:
     if not face.is_async:
         pytest.skip("nobody cancels a thread")
     guarded(server, Answer(401, {"reason": "Unauthorized"}))
+    plugin = HeldPlugin(tmp_path)
+    plugin.says("old")
+    plugin.let_go()
 
     async def main() -> None:
-        async with face.Client(config(server, plugin), clock=clock) as client:
+        async with face.Client(replace(plugin.config(), server=server.url), clock=clock) as client:
             await client.get("/version")
-            plugin.answer(token="new", sleep=1.0)
+            plugin.says("new")
+            plugin.hold()
             with anyio.CancelScope() as scope:
                 async with anyio.create_task_group() as group:
                     group.start_soon(client.get, "/guarded")
-                    while len(plugin.runs) < 2:  # noqa: ASYNC110 -- it is another process
+                    while plugin.runs < 2:  # noqa: ASYNC110 -- it is another process
                         await anyio.sleep(0.01)
                     scope.cancel()
             # The 401 was not read, so its connection is of no more use.
             while server.open_connections:  # noqa: ASYNC110 -- it is in another thread
                 await anyio.sleep(0.01)
+            plugin.let_go()
             # Who comes next finds what was asked for.
             assert (await client.get("/guarded")).json() == {"welcome": True}
 
     with no_residue():
         anyio.run(main, backend=face.colour)
-    assert len(plugin.runs) == 2
+    assert plugin.runs == 2
 
 
 def test_a_server_that_is_out_of_order_has_not_accepted_anything(

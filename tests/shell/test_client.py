@@ -291,11 +291,11 @@ class TestDefaults:
             "params": {"a": "b"},
             "cookies": {"c": "d"},
             "follow_redirects": True,
-            "timeout": 5.0,
+            "timeout": 70.0,
         }
         with face.client(server.config(token="alices-token"), **options) as client:
             assert client.get("/from").status_code == 200
-            assert client.client.timeout.read == 5.0
+            assert client.client.timeout.read == 70.0
         assert server.requests[0].path == "/from?a=b"
         assert server.requests[0].header("cookie") == "c=d"
         assert [request.user for request in server.requests] == ["alice", "alice"]

@@ -45,7 +45,7 @@ def in_a_child(work: Callable[[], None]) -> int:
     time.sleep(0.05)
     child = os.fork()
     if child == 0:
-        signal.alarm(15)  # a child that hangs must not outlive the test
+        signal.alarm(60)  # a child that hangs must not outlive the test
         try:
             work()
             os._exit(0)
@@ -273,13 +273,12 @@ def test_every_lock_is_a_new_one(face: Face, server: APIServer, tmp_path: Path, 
 def test_a_client_that_is_gone_is_not_remembered() -> None:
     from kubeauth._fork import _registered
 
-    gc.collect()
-    before = len(_registered)
+    before = set(_registered)  # none of them can go meanwhile, whatever another test has left in a thread
     client = kubeauth.Client(kubeauth.ClientConfig(server="https://h", token=Secret("t")))
-    assert len(_registered) > before
+    assert set(_registered) > before
     del client
     gc.collect()
-    assert len(_registered) == before
+    assert set(_registered) == before
 
 
 def test_a_fork_waits_for_what_is_being_imported() -> None:
@@ -295,7 +294,7 @@ def test_a_fork_waits_for_what_is_being_imported() -> None:
 
     thread = threading.Thread(target=import_something)
     thread.start()
-    assert begun.wait(5)
+    assert begun.wait(60)
 
     def look() -> None:
         assert done
@@ -312,7 +311,7 @@ def test_a_direct_transport_alone_survives_a_fork(server: APIServer) -> None:
     server.on("GET", "/long", Answer(body=b"kubernetes" * 50_000))
     transport = kubeauth.inner.DirectTransport(kubeauth.ssl_context(config))
     headers = {"Authorization": "Bearer alices-token"}
-    with httpx.Client(transport=transport, base_url=server.url, headers=headers) as client:
+    with httpx.Client(transport=transport, base_url=server.url, headers=headers, timeout=60.0) as client:
         client.get("/version")
         with client.stream("GET", "/long") as open_response:
             parts = open_response.iter_raw()

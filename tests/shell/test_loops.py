@@ -121,7 +121,7 @@ def test_a_slow_read_holds_up_one_and_not_the_others(
 
     def slow(path: str) -> Any:
         hanging.set()
-        release.wait(10)
+        release.wait(60)
         return original(path)
 
     async def main() -> None:
@@ -150,7 +150,7 @@ def test_a_cancelled_request_gives_its_lease_back(
 
     def slow(_request: Any) -> Answer:
         arrived.set()
-        release.wait(10)
+        release.wait(60)
         return Answer()
 
     server.on("GET", "/slow", slow)

@@ -90,7 +90,10 @@ def test_an_id_token_that_is_good_is_used_as_it_is_o2_o3(
 def test_kubeauth_signs_with_it_too_o2(issuer: Issuer, server: APIServer, kubeconfig: Kubeconfig) -> None:
     config = load_config(kubeconfig.path)
     with httpx.Client(
-        auth=kubeauth.KubeAuth(config), verify=kubeauth.ssl_context(config), base_url=config.server
+        auth=kubeauth.KubeAuth(config),
+        verify=kubeauth.ssl_context(config),
+        base_url=config.server,
+        timeout=60.0,
     ) as client:
         assert client.get("/version").status_code == 200
         assert sent(server) == [f"Bearer {kubeconfig.entry()['id-token']}"]
@@ -141,7 +144,7 @@ class TestWhen:
         with APIServer(authenticate=lambda r: None if authenticate(r) in refuse else "alice") as server:
             config = load_config(kubeconfig.path)
             config = dataclasses.replace(config, server=server.url, ca_data=server.authority.pem)
-            with face.client(config) as client:
+            with face.client(config, clock=FakeClock(time.time())) as client:  # no while passes
                 assert client.get("/version").status_code == 200
                 assert len(server.requests) == 2
                 refuse.add("alice")
@@ -299,8 +302,9 @@ class TestWhatIsWrong:
                 client.get("/version")
 
     def test_over_on_arrival_is_used_once_o3(self, issuer: Issuer, kubeconfig: Kubeconfig) -> None:
-        issuer.lifetime = 5
-        with Client(load_config(kubeconfig.path)) as client:
+        # To the client it ends in five seconds, to the server in an hour.
+        clock = FakeClock(time.time() + issuer.lifetime - 5)
+        with Client(load_config(kubeconfig.path), clock=clock) as client:
             assert client.get("/version").status_code == 200
             assert "issuer returned a credential that is already over" in str(client.status().last_error)
 

@@ -27,7 +27,7 @@ from tests.residue import is_alive, no_residue, wait_until
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="these plugins are for POSIX")
 
 ASYNC = pytest.mark.parametrize("face", [Face(httpx, "asyncio"), Face(httpx2, "trio")], ids=str)
-HANGS = "signal.signal(signal.SIGTERM, signal.SIG_IGN); fork(); time.sleep(60)"
+HANGS = "signal.signal(signal.SIGTERM, signal.SIG_IGN); fork(); time.sleep(600)"
 WAITS = "while not os.path.exists(here + '.go'): time.sleep(0.01)\n"
 
 
@@ -69,7 +69,7 @@ class TestClosing:
         self, face: Face, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
         plugin.does(HANGS)
-        config = plugin.config(http, timeout=60.0)
+        config = plugin.config(http, timeout=600.0)
         with face.client(config, clock=clock) as client:
             with asking(client) as asked:
                 wait_until(lambda: len(plugin.processes) == 2)
@@ -145,7 +145,7 @@ class TestClosing:
         self, how: str, clock: FakeClock, plugin: Misbehaving
     ) -> None:
         plugin.does(HANGS)
-        config = kubeauth.ClientConfig(server="https://cluster.test", exec=plugin.exec(timeout=60.0))
+        config = kubeauth.ClientConfig(server="https://cluster.test", exec=plugin.exec(timeout=600.0))
         closed: list[object] = []
 
         class Inner(httpx.AsyncBaseTransport):
@@ -184,7 +184,7 @@ class TestClosing:
         """There may be no program yet that could be ended."""
         plugin.does(HANGS)
         for number in range(8):
-            config = plugin.config(http, timeout=60.0, args=(str(number),))
+            config = plugin.config(http, timeout=600.0, args=(str(number),))
             with face.client(config, clock=clock) as client, asking(client) as asked:
                 source = client.client._kube._source
                 wait_until(lambda s=source: s._flight is not None)  # type: ignore[misc]
@@ -197,7 +197,7 @@ class TestClosing:
         self, face: Face, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
         plugin.does(f"{WAITS}give(token='alices-token')")
-        config = plugin.config(http, timeout=60.0)
+        config = plugin.config(http, timeout=600.0)
         with face.client(config, clock=clock) as client, asking(client) as asked:
             wait_until(lambda: plugin.runs == 1)
             closing = threading.Thread(target=client.close)
@@ -290,7 +290,7 @@ class TestCancelling:
         self, face: Face, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
         plugin.does(HANGS)
-        with face.client(plugin.config(http, timeout=60.0), clock=clock) as client:
+        with face.client(plugin.config(http, timeout=600.0), clock=clock) as client:
             wanted = self.in_a_loop(client, plugin, cancel=[0, 1, 2], then=lambda: None)
             assert wanted == [None, None, None]
             assert any(map(is_alive, plugin.processes))

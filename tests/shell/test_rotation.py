@@ -150,18 +150,20 @@ class TestClientCertificate:
         watch = server.watch("/watch")
         server.authority.client("carol").write(*files)
         ended: list[object] = []
+        is_open = threading.Event()
         with face.client(with_files(server, files), clock=clock, drain_timeout=30.0) as client:
 
             def read() -> None:
                 try:
                     with client.stream("GET", "/watch") as stream:
+                        is_open.set()
                         ended.append(stream.rest())
                 except Exception as error:
                     ended.append(error)
 
             reader = threading.Thread(target=read)
             reader.start()
-            watch.wait_for_watchers()
+            assert is_open.wait(60)
             old = client.client._transport._ledger.current
             server.authority.client("dave").write(*files)
             clock.advance(1.0)
@@ -169,7 +171,7 @@ class TestClientCertificate:
                 watch.wait_for_watchers(2)
                 clock.advance(30.0)
                 assert client.get("/version").status_code == 200
-                reader.join(10)
+                reader.join(60)
                 assert isinstance(ended[0], face.library.TransportError)
                 assert not old.is_open
                 assert [client.get("/version").status_code for _ in range(5)] == [200] * 5

@@ -166,7 +166,7 @@ class TestBurstsAfterIdleTime:
 
         def slow(path: str) -> Any:
             reading.set()
-            release.wait(10)
+            release.wait(60)
             return read_token_file(path)
 
         with face.client(server.config(token_file=str(path)), clock=clock) as client:
@@ -175,7 +175,7 @@ class TestBurstsAfterIdleTime:
             clock.advance(52.0)
             threads = [threading.Thread(target=client.get, args=("/version",)) for _ in range(2)]
             threads[0].start()
-            reading.wait(10)
+            assert reading.wait(60)
             threads[1].start()
             threads[1].join(0.3)
             assert server.requests == []
@@ -272,7 +272,7 @@ class TestClosing:
 
         def slow(_request: Any) -> Answer:
             arrived.set()
-            release.wait(10)
+            release.wait(60)
             return Answer()
 
         server.on("GET", "/slow", slow)
@@ -288,7 +288,7 @@ class TestClosing:
 
             thread = threading.Thread(target=ask)
             thread.start()
-            arrived.wait(10)
+            assert arrived.wait(60)
             client.close()
             release.set()
             thread.join(10)
@@ -424,7 +424,7 @@ class TestLeases:
         def inner(context: Any, proxy: Any) -> Any:
             if made:
                 building.set()
-                release.wait(10)
+                release.wait(60)
             made.append(Inner(context, proxy=proxy))
             return made[-1]
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import anyio
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -17,6 +18,9 @@ from kubeauth._credentials._credential import Credential, Refusal
 from kubeauth.testing import FakeClock
 from tests.observers import NobodyWatches
 from tests.scripted import ScriptedPlugin
+
+# Half a minute of work where there is nothing else to do.
+pytestmark = pytest.mark.timeout(600)
 
 ORIGINS = st.sampled_from(["a", "b"])
 SECONDS = st.sampled_from([0.3, 1.0, 1.5, 2.5, 9.0, 40.0, 700.0])

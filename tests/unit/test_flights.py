@@ -139,7 +139,7 @@ def test_ctrl_c_at_any_moment_leaves_nobody_waiting(clock: FakeClock) -> None:
         source = source_of(plugin, clock)
         was_interrupted = interrupted(source, step)
         with ThreadPoolExecutor(1) as pool:
-            credential = pool.submit(source.get).result(timeout=5)
+            credential = pool.submit(source.get).result(timeout=60)
         assert credential.authorization
         if not was_interrupted:
             break
@@ -163,7 +163,7 @@ def interrupted_while_another_waits(clock: FakeClock, step: int) -> bool:
     source = source_of(Awaited(clock), clock)
     was_interrupted = interrupted(source, step)
     for waiter in waiters:
-        waiter.join(5)
+        waiter.join(60)
         assert served, f"waits for ever after an interrupt at step {step}"
     return was_interrupted
 
@@ -235,7 +235,7 @@ def test_a_child_forked_during_a_renewal_ahead_renews_ahead_itself(
     plugin.may_go.clear()
     plugin.entered.clear()
     assert source.get() is good
-    assert plugin.entered.wait(5)
+    assert plugin.entered.wait(60)
     assert source.fresh(clock.monotonic()) is good
     source.after_fork()  # as in a child
     assert source.fresh(clock.monotonic()) is None
