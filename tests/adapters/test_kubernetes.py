@@ -110,7 +110,7 @@ class TestStream:
             shell = stream.stream(
                 call, "web-0", "web", command=["id", "-u"], stdout=True, _preload_content=False
             )
-            shell.run_forever(timeout=10)
+            shell.run_forever(timeout=60)
             said: str = shell.read_all()
             shell.sock.shutdown()  # which its close() does not do after the other side has closed
             return said
@@ -147,7 +147,7 @@ class TestStream:
             api.set_default_header("authorization", "Bearer mine")  # type: ignore[no-untyped-call]
             call = client.CoreV1Api(api).connect_get_namespaced_pod_exec
             shell = stream.stream(call, "web-0", "web", command=["id"], _preload_content=False)
-            shell.run_forever(timeout=10)
+            shell.run_forever(timeout=60)
             shell.sock.shutdown()
         assert [asked.authorization for asked in shells.asked] == ["Bearer mine"]
 

@@ -128,10 +128,9 @@ def test_errors_of_connecting_do_not_show_the_password_of_a_proxy(
             asked = pool.ws_connect if websocket else partial(pool.request, "GET")
             await asked(f"{config.server}/version")
 
-    gone = socket.create_server(("127.0.0.1", 0))
-    with Proxy("http") as proxy, APIServer(tls=False) as no_tls:
+    with socket.socket() as gone, Proxy("http") as proxy, APIServer(tls=False) as no_tls:
+        gone.bind(("127.0.0.1", 0))  # nobody listens there, and nobody else can
         address = f"http://127.0.0.1:{gone.getsockname()[1]}"
-        gone.close()
         behind = no_tls.url.replace("http:", "https:")
         for url, config in (
             (address, server.config(token="x")),

@@ -22,7 +22,7 @@ from kubeauth.testing import APIServer, Authority
 from tests.conformance.plugins import V1, V1BETA1, credential, stanza_of
 from tests.conformance.test_output import TABLE, status
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(180)]
 
 EXTENSION = "client.authentication.k8s.io/exec"
 

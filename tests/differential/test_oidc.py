@@ -14,7 +14,7 @@ from kubeauth.testing import Answer, APIServer, Authority, FakeClock
 from tests.oidc import Kubeconfig, authenticate, settings, written
 from tests.oidc_issuer import CONFIGURATION, TOKEN, Issuer
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(180)]
 
 
 @pytest.fixture

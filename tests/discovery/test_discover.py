@@ -206,8 +206,10 @@ def test_it_is_asked_again_and_the_last_reason_is_told_a39(colour: Colour, clust
 
 def test_nobody_is_there_a39(colour: Colour, cluster: Cluster) -> None:
     cluster.listener.close()
-    with pytest.raises(errors.ClusterNotReady, match="at last: the connection was refused") as raised:
-        colour.discover(**cluster.by_token, **BRIEF)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", cluster.listener.port))  # or it may be somebody else's by now
+        with pytest.raises(errors.ClusterNotReady, match="at last: the connection was refused") as raised:
+            colour.discover(**cluster.by_token, **BRIEF)
     assert raised.value.tries > 1
     assert raised.value.reply is None
 
@@ -318,8 +320,19 @@ def test_an_error_of_the_callers_own_ends_it(colour: Colour, cluster: Cluster) -
     assert cluster.requests == []
 
 
-def test_a_name_that_nobody_has(colour: Colour) -> None:
+def test_a_name_that_nobody_has(colour: Colour, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the caller dealt with before is not taken for the reason."""
+    resolve = socket.getaddrinfo
+
+    def resolved(host: Any, *args: Any, **options: Any) -> Any:
+        if host in (
+            "nobody.invalid",
+            b"nobody.invalid",
+        ):  # without waiting for whoever this machine would ask
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return resolve(host, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
     try:
         socket.create_connection(("127.0.0.1", 1))
     except ConnectionRefusedError:

@@ -393,11 +393,16 @@ def test_a_server_that_does_not_shake_hands_a49(colour: Colour, cluster: Cluster
 def test_a_server_that_hangs_at_the_second_fetch_a49(colour: Colour, cluster: Cluster) -> None:
     body = json.dumps(config_map(cluster.kubeconfig, cluster.signature)).encode()
     pair = cluster.authority.server("127.0.0.1")
-    with RawServer(answering(body), silent, pair=pair) as server:
-        with pytest.raises(errors.ClusterNotReady, match="did not answer"):
-            colour.discover(
-                **cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=1.0, interval=2
-            )
+    for seconds in (1.0, 5.0, 20.0):  # on a busy machine it may not come as far as that
+        with RawServer(answering(body), silent, pair=pair) as server:
+            with pytest.raises(errors.ClusterNotReady, match="did not answer"):
+                colour.discover(
+                    **cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"},
+                    timeout=seconds,
+                    interval=60,
+                )
+        if len(server.requests) > 1:
+            break
     assert len(server.requests) == 2
 
 

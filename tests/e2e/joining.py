@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,7 +37,7 @@ class Joinable:
 
     def __init__(self, cluster: ControlPlane) -> None:
         self.cluster = cluster
-        self.admin = Client(load_config(cluster.admin()))
+        self.admin = Client(load_config(cluster.admin()), timeout=60)  # it may be busy
         self.endpoint = cluster.server.removeprefix("https://")
         self.pin = public_key_pin(cluster.ca)
         self.kubeconfig = published(cluster.server, cluster.ca)
@@ -109,7 +110,7 @@ class Joinable:
             self.let_anybody_read()
 
     def _anonymous(self) -> int:
-        with Client(ClientConfig(server=self.cluster.server, ca_data=self.cluster.ca)) as client:
+        with Client(ClientConfig(server=self.cluster.server, ca_data=self.cluster.ca), timeout=60) as client:
             return client.get(PATH).status_code
 
     def info(self) -> dict[str, Any]:
@@ -140,6 +141,14 @@ class Joinable:
         token = self.add(**options)
         until(lambda: token.id in self.signatures())
         return token
+
+    def end(self, token: BootstrapToken, seconds: float = 2.0) -> None:
+        """One that there is shall be over soon. Of one that is made so, nobody knows how far a busy machine gets."""
+        ends = datetime.datetime.fromtimestamp(time.time() + seconds, datetime.UTC)
+        expiration = base64.b64encode(ends.strftime("%Y-%m-%dT%H:%M:%SZ").encode()).decode()
+        path = f"{SECRETS}/bootstrap-token-{token.id}"
+        headers = {"Content-Type": "application/merge-patch+json"}
+        self.admin.patch(path, json={"data": {"expiration": expiration}}, headers=headers).raise_for_status()
 
     def add_secret(self, name: str, data: Mapping[str, str | bytes], **changes: Any) -> dict[str, Any]:
         """A Secret that may be anything."""
@@ -197,7 +206,7 @@ class Joinable:
     def whoami(self, config: ClientConfig) -> dict[str, Any] | None:
         """As the API server sees whoever uses it; None: as nobody that it lets in."""
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        with Client(config) as client:
+        with Client(config, timeout=60) as client:
             answer = client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json=review)
         if answer.status_code == 401:
             return None

@@ -12,6 +12,7 @@ import yaml
 
 from kubeauth import Client, errors, load_config
 from tests.e2e.cluster import ControlPlane
+from tests.e2e.joining import until
 from tests.e2e.minting import Mint, certificates, id_tokens
 
 V1, V1BETA1 = (f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1"))
@@ -88,6 +89,7 @@ def test_plugin_and_server_cannot_tell_them_apart(
     told_us, told_kubectl = mint.told
     assert told_us[0].encode() == told_kubectl[0].encode()  # byte by byte
     assert told_us == told_kubectl
+    until(lambda: len(cluster.audit(path=path)) >= 2)  # it is written down when it was answered
     seen_of_us, seen_of_kubectl = (_seen(event) for event in cluster.audit(path=path))
     assert seen_of_us == seen_of_kubectl
     if "as" in user:

@@ -245,8 +245,9 @@ class TestOurSigner:
             found = Colour("sync").discover(token=first, **joinable.by_pin)
             assert found.pins == (joinable.pin,)
             # One that comes, one that goes, one that ends.
-            second, short = joinable.add(), joinable.add(ttl=8.0)
+            second, short = joinable.add(), joinable.add()
             until(lambda: {first.id, second.id, short.id} == set(joinable.signatures()))
+            joinable.end(short)
             joinable.remove(f"bootstrap-token-{first.id}")
             until(lambda: {second.id} == set(joinable.signatures()))
             # Somebody publishes another kubeconfig, and somebody takes all away and begins anew.

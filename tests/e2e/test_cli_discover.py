@@ -55,13 +55,13 @@ def test_tokens_are_made_listed_and_deleted(joinable: Joinable, env: dict[str, s
 def test_what_must_not_be_believed_and_what_is_not_there_yet(joinable: Joinable, tmp_path: Path) -> None:
     token = joinable.add_signed()
     env = environ(KUBECONFIG=str(tmp_path / "none"))
-    pin = ["--ca-cert-hash", joinable.pin, "--timeout", "2s", "--interval", "500ms"]
+    pin, briefly = ["--ca-cert-hash", joinable.pin], ["--timeout", "2s", "--interval", "500ms"]
     command = [*KUBEAUTH, "discover", joinable.endpoint, "--token", "-"]
     wrong = BootstrapToken(token.id, BootstrapToken.generate().secret)
     refused = ran(*command, *pin, env=env, input=wrong.reveal())
     assert (refused.status, refused.out) == (Status.FAILED, "")
     assert "signed" in refused.err
-    unknown = ran(*command, *pin, env=env, input=BootstrapToken.generate().reveal())
+    unknown = ran(*command, *pin, *briefly, env=env, input=BootstrapToken.generate().reveal())
     assert (unknown.status, unknown.out) == (5, "")
     for secret in (token, wrong):
         assert secret.secret.reveal() not in refused.err + unknown.err

@@ -22,14 +22,12 @@ from kubeauth.discovery import (
     public_key_pin,
 )
 from kubeauth.testing import Answer, Authority
-from tests.discovery.clusters import COLOURS, PATH, Colour, published
+from tests.discovery.clusters import BRIEF, COLOURS, PATH, Colour, published
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.joining import PATIENT, RBAC, SECRETS, Joinable, until
 from tests.registry.servers import Server
 
 NODES = "system:bootstrappers:kubeadm:default-node-token"
-# For what must fail: some tries, and that is all.
-BRIEF: dict[str, Any] = {"timeout": 3.0, "interval": 0.3}
 
 
 @pytest.fixture(params=COLOURS, ids=str)
@@ -192,9 +190,10 @@ class TestByToken:
     def test_a_token_that_is_over_is_cleaned_away_and_finds_nothing_a12_a14_a30_a35(
         self, joinable: Joinable
     ) -> None:
-        token = joinable.add_signed(ttl=12.0)
+        token = joinable.add_signed()
         found = Colour("sync").discover(token=token, **joinable.by_pin)
         until(lambda: joinable.whoami(found.config) is not None)
+        joinable.end(token)
         # The real tokencleaner, then the real bootstrapsigner.
         until(lambda: joinable.admin.get(f"{SECRETS}/bootstrap-token-{token.id}").status_code == 404)
         until(lambda: token.id not in joinable.signatures())
@@ -263,7 +262,7 @@ def signed_certificate(config: ClientConfig, key: ec.EllipticCurvePrivateKey, no
         },
     }
     path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-    with Client(config) as client:
+    with Client(config, timeout=60) as client:
         # The bindings may be younger than what the server knows of them.
         until(lambda: client.post(path, json=body).status_code == 201)
         status: dict[str, Any] = {}
@@ -315,6 +314,8 @@ class TestByFile:
         who = joinable.whoami(found.config)
         assert who is not None
         assert who["username"] == "e2e-joiner"
+        # It is written down when it was answered.
+        until(lambda: len(joinable.cluster.audit(user="e2e-joiner", path=PATH)) > before)
         asked = joinable.cluster.audit(user="e2e-joiner", path=PATH)[before:]
         assert [each["responseStatus"]["code"] for each in asked] == [403]
 

@@ -14,11 +14,9 @@ import uvicorn
 
 from kubeauth import AsyncClient, errors, load_config
 from kubeauth.discovery import BootstrapToken, BootstrapUser, ClusterSecrets, DiscoveryFilter
-from tests.discovery.clusters import COLOURS, PATH, Colour
+from tests.discovery.clusters import BRIEF, COLOURS, PATH, Colour
 from tests.e2e.joining import PATIENT, RBAC, Joinable, until
 from tests.ports import free_ports
-
-BRIEF: dict[str, Any] = {"timeout": 3.0, "interval": 0.3}
 
 
 class Front:
@@ -137,10 +135,11 @@ def test_another_secret_and_another_cluster_a77_a78(joinable: Joinable, front: F
 
 def test_a_token_that_is_over_a12_a77(joinable: Joinable, front: Front) -> None:
     """Whether the cleaner was there already or not."""
-    token = joinable.add(ttl=3.0)
+    token = joinable.add()
     by_seed: dict[str, Any] = {"mode": "seed", "unsafe_skip_ca_verification": True}
     Colour("sync").discover(front.endpoint, token=token, **by_seed, **PATIENT)
-    time.sleep(4)
+    joinable.end(token)
+    time.sleep(3)
     with pytest.raises(errors.ClusterNotReady) as caught:
         Colour("sync").discover(front.endpoint, token=token, **by_seed, **BRIEF)
     assert caught.value.reply == 401

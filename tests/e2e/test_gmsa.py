@@ -490,6 +490,8 @@ class TestTheProcess:
             body = review(object=shop.pod("pod", "web", CONTENTS), namespace=shop.namespace)
             while not enough.is_set():
                 reply = await client.post("/validate", content=body, headers=JSON)
+                if reply.status_code == 408:
+                    continue  # a busy machine has not sent it in two seconds
                 assert reply.json()["response"]["allowed"], reply.text
                 counted["reviews", reply.status_code] += 1
 

@@ -26,13 +26,13 @@ from kubeauth.discovery import (
     verify_detached,
 )
 from kubeauth.testing import Answer, Authority
-from tests.discovery.clusters import published
+from tests.discovery.clusters import BRIEF, Colour, published
 from tests.e2e import tools
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.joining import PATIENT, Joinable, until
 from tests.registry.servers import Server
 
-# kubeadm asks every five seconds, or once in as many as it has.
+# For what must fail. kubeadm asks every five seconds, or once in as many as it has.
 SECONDS = 4.0
 OURS: dict[str, Any] = {"timeout": SECONDS, "interval": 0.2}
 
@@ -83,7 +83,7 @@ class Kubeadm:
 
     def discover(self, **asked: Any) -> dict[str, Any]:
         """The kubeconfig that it comes to. RuntimeError with its words if it comes to none."""
-        ran = self._run("discover", stdin=json.dumps({"seconds": SECONDS} | asked))
+        ran = self._run("discover", stdin=json.dumps({"seconds": 60.0} | asked))
         if ran.returncode:
             raise RuntimeError(ran.stderr)
         found: dict[str, Any] = yaml.safe_load(ran.stdout)
@@ -229,7 +229,7 @@ class TestItsDiscovery:
             token = BootstrapToken.generate()
         endpoint = joinable.endpoint
         with pytest.raises(RuntimeError) as theirs:
-            kubeadm.discover(endpoint=endpoint, token=token.reveal(), pins=[pin])
+            kubeadm.discover(endpoint=endpoint, token=token.reveal(), pins=[pin], seconds=SECONDS)
         with pytest.raises(errors.DiscoveryError) as ours:
             discover(endpoint, token=token, ca_cert_hashes=[pin], **OURS)
         assert str(theirs.value)
@@ -248,7 +248,7 @@ class TestItsDiscovery:
             kept = theirs["clusters"][0]["cluster"]["certificate-authority-data"]
             assert base64.b64decode(kept) == joinable.cluster.ca + evil.pem
             with pytest.raises(errors.ClusterNotReady, match="certificate"):
-                discover(between.host, token=token, ca_cert_hashes=[joinable.pin], **OURS)
+                Colour("sync").discover(between.host, token=token, ca_cert_hashes=[joinable.pin], **BRIEF)
             found = discover(joinable.endpoint, token=token, ca_cert_hashes=[joinable.pin], **PATIENT)
         assert found.config.ca_data == joinable.cluster.ca
 

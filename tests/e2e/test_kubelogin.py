@@ -22,6 +22,7 @@ from kubeauth.testing import APIServer, Received
 from tests.e2e import third_party, tools
 from tests.e2e.clouds import claims_of
 from tests.e2e.cluster import ControlPlane
+from tests.e2e.joining import until
 from tests.e2e.plugin_setups import V1BETA1, oidc_arguments
 from tests.e2e.recorder import Recorder
 from tests.faces import FACES, Face
@@ -80,9 +81,14 @@ def test_a_real_api_server_takes_it_for_the_same_person(
     first, second = recorder.runs
     assert first.info == second.info
     assert first.token == second.token  # it keeps it in a file
-    events = [event for event in cluster.audit()[seen:] if event["requestURI"].startswith(NAMESPACES)]
-    (ours,) = [event for event in events if event["userAgent"].startswith(("kubeauth", "python-"))]
-    (its,) = [event for event in events if event["userAgent"].startswith(("kubectl", "kube/"))]
+
+    def events(*agents: str) -> list[dict[str, Any]]:
+        asked = [event for event in cluster.audit()[seen:] if event["requestURI"].startswith(NAMESPACES)]
+        return [event for event in asked if event["userAgent"].startswith(agents)]
+
+    # It is written down when it was answered.
+    until(lambda: all((events("kubeauth", "python-"), events("kubectl", "kube/"))))
+    (ours,), (its,) = events("kubeauth", "python-"), events("kubectl", "kube/")
     assert ours["user"] == its["user"]
     assert ours["user"]["username"] == "oidc:alice"
 

@@ -162,7 +162,7 @@ def test_prometheus_sees_what_the_process_counted_and_raises_its_alerts(tmp_path
         "--port",
         str(port),
         "--seconds",
-        "24",
+        "40",
         "--linger",
         "300",
     ]

@@ -87,9 +87,12 @@ def test_a_token_that_nobody_takes_is_not_asked_for_again_and_again(
 
     with Mint(tmp_path, give) as mint:
         with face.client(load_config(cluster.kubeconfig({"exec": mint.stanza()}))) as client:
+            begun = time.monotonic()
             assert [client.get(CONFIG_MAPS).status_code for _ in range(10)] == [401] * 10
-    # Once, again for the first 401, and not for the others: they come within the second.
-    assert mint.runs <= 3
+            seconds = time.monotonic() - begun
+    # Once, again for the first 401, and not for the others: they come within the second. If this machine takes longer,
+    # once more after a second, after two more, four more: a little sooner, since not all do it at the same time.
+    assert mint.runs <= 3 + sum(seconds > later for later in (2.4, 5.6, 12.0, 24.8))
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])

@@ -29,7 +29,7 @@ from tests.e2e.registries import MANIFEST, Image, RealRegistry, TokenServer
 from tests.faces import FACES, Face
 from tests.registry.servers import auth_of
 from tests.registry.servers import client as client_of
-from tests.residue import no_residue
+from tests.residue import no_residue, wait_until
 
 PASSWORD = "password-of-robot"
 ROBOT = RegistryCredential("robot", PASSWORD)
@@ -175,13 +175,18 @@ def test_a_token_that_the_registry_calls_expired_is_replaced_9_12(
 ) -> None:
     """It said that it is good for five minutes; its `exp` says otherwise, and the registry goes by that."""
     image = with_tokens.push("team/app:1", "robot", PASSWORD)
-    with client_of(face, authority, auth_of(face)(ROBOT)) as client:
-        tokens.lifetime = 1.0
-        pulled(client, with_tokens, image)
-        before = len(tokens.given)
-        time.sleep(2.5)  # seconds count in full
-        tokens.lifetime = 300.0
-        pulled(client, with_tokens, image)
+    for seconds in (1.0, 5.0, 20.0):
+        with client_of(face, authority, auth_of(face)(ROBOT)) as client:
+            tokens.lifetime = seconds
+            answer = client.get(f"{with_tokens.url}/v2/team/app/manifests/1", headers={"Accept": MANIFEST})
+            before = len(tokens.given)
+            time.sleep(seconds + 1.5)  # seconds count in full
+            tokens.lifetime = 300.0
+            if answer.status_code == 401:
+                continue  # on a busy machine it was over before it got there
+            pulled(client, with_tokens, image)
+        break
+    assert answer.status_code == 200
     assert len(tokens.given) == before + 1
 
 
@@ -234,7 +239,7 @@ class Load:
 
     def run(self, face: Face) -> None:
         context = ssl.create_default_context(cadata=self._authority.pem.decode())
-        options = {"verify": context, "trust_env": False, "headers": {"Accept": MANIFEST}}
+        options = {"verify": context, "trust_env": False, "headers": {"Accept": MANIFEST}, "timeout": 60}
 
         def make() -> Any:
             return face.PlainClient(auth=auth_of(face)(self._providers), **options)
@@ -310,7 +315,7 @@ def test_a_password_that_rotates_every_five_seconds_under_load_fails_nobody(
 
     welcome(0)
     give(0)
-    tokens.lifetime = 2.0  # so that passwords count there too
+    tokens.lifetime = 4.0  # so that passwords count there too; longer than a busy machine stands still
     with no_residue(), providers_for(registry, script) as providers:
         load = Load(registry, image, authority, providers)
         threads = [threading.Thread(target=load.run, args=(face,)) for face in FACES]
@@ -324,6 +329,7 @@ def test_a_password_that_rotates_every_five_seconds_under_load_fails_nobody(
                 time.sleep(2)
                 welcome(number)
                 time.sleep(3)
+                wait_until(lambda number=number: len(script.runs) > number)  # type: ignore[misc]  # one has noticed
         finally:
             load.stop.set()
             for thread in threads:

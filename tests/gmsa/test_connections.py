@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from kubeauth.gmsa._connections import Limits
 from kubeauth.gmsa._pair import ServedPair
@@ -34,6 +36,8 @@ LARGE = 64 * 2**20
 HASTY = Limits(most=FEW, head_seconds=0.5, read_seconds=0.5, last_seconds=0.2)
 # Who ends nothing by itself, so that only too many count.
 PATIENT = Limits(most=FEW, head_seconds=1000.0, read_seconds=1000.0)
+# Who waits for everything but to be read: whoever is to be answered cannot be late.
+TO_BE_READ = Limits(most=FEW, head_seconds=1000.0, read_seconds=0.5, last_seconds=0.2)
 
 
 async def pieces() -> AsyncIterator[bytes]:
@@ -41,8 +45,18 @@ async def pieces() -> AsyncIterator[bytes]:
         yield b"x" * 2**16
 
 
+class Large(StreamingResponse):
+    """Far too much. Says when it is over, whichever way."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            ENDED.set()
+
+
 async def large(_request: Request) -> Response:
-    return StreamingResponse(pieces())
+    return Large(pieces())
 
 
 async def slow(_request: Request) -> Response:
@@ -50,7 +64,7 @@ async def slow(_request: Request) -> Response:
     return Response(status_code=204)
 
 
-ASKED = anyio.Event()
+ASKED, ENDED = anyio.Event(), anyio.Event()
 APPLICATION = Starlette(
     routes=[Route("/health", Response(status_code=204)), Route("/large", large), Route("/slow", slow)]
 )
@@ -72,9 +86,13 @@ class Server:
         )
 
     async def connected(self) -> ssl.SSLSocket:
-        """The same, after shaking hands."""
-        raw = await self.raw()
-        return await to_thread.run_sync(lambda: self.trust.wrap_socket(raw, server_hostname="127.0.0.1"))
+        """The same, after shaking hands. That may be too late for the hasty as well, and they try again."""
+        for _ in range(100):
+            raw = await self.raw()
+            with suppress(ConnectionError, ssl.SSLError):
+                shake = partial(self.trust.wrap_socket, raw, server_hostname="127.0.0.1")
+                return await to_thread.run_sync(shake)
+        raise AssertionError("nobody shakes hands")
 
     async def is_answered(self) -> bool:
         """Somebody who asks at once: on a busy machine that may be too late for the hasty, and they try again."""
@@ -183,15 +201,23 @@ def test_an_unread_body_that_came_whole_leaves_the_connection_as_it_is_b19(
 ) -> None:
     """It is idle again, and nobody hangs up on who is idle."""
     limits = Limits(head_seconds=2.0)
+    kept = httpx.Limits(keepalive_expiry=None)  # by this side, for as long as it takes
 
-    async def work(server: Server) -> int:
-        async with httpx.AsyncClient(verify=server.trust, timeout=50) as client:
+    async def stays(server: Server) -> bool:
+        async with httpx.AsyncClient(verify=server.trust, timeout=50, limits=kept) as client:
             assert (await client.post(f"{server.url}/nowhere", content=b"x" * 500_000)).status_code == 404
-            (connection,) = client._transport._pool.connections  # type: ignore[attr-defined]
+            before = list(client._transport._pool.connections)  # type: ignore[attr-defined]
             await anyio.sleep(1.5 * limits.head_seconds)
             assert (await client.get(f"{server.url}/health")).status_code == 204
-            assert client._transport._pool.connections == [connection]  # type: ignore[attr-defined]
-            return 1
+            after = client._transport._pool.connections  # type: ignore[attr-defined]
+            return len(before) == 1 and after == before
+
+    async def work(server: Server) -> bool:
+        for _ in range(5):  # on a busy machine, hands or a body may take longer than they may
+            with suppress(httpx.TransportError):
+                if await stays(server):
+                    return True
+        return False
 
     assert serving(tmp_path, authority, work, limits)
 
@@ -243,11 +269,15 @@ def test_who_does_not_read_is_hung_up_on_b19(tmp_path: Path, authority: Authorit
                 lazy.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
 
             await to_thread.run_sync(ask)
-            await anyio.sleep(5 * HASTY.read_seconds)
+            with anyio.fail_after(60):
+                await ENDED.wait()  # though nothing was read
             assert await server.is_answered()
             return len(await to_thread.run_sync(rest_of, lazy))
 
-    assert 0 < serving(tmp_path, authority, work) < LARGE
+    global ENDED
+    ENDED = anyio.Event()
+    # What is in the buffers on the way.
+    assert 0 < serving(tmp_path, authority, work, TO_BE_READ) < LARGE
 
 
 def test_who_reads_gets_all_of_it(tmp_path: Path, authority: Authority) -> None:

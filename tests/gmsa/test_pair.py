@@ -324,7 +324,7 @@ def test_it_is_followed_until_nobody_wants_it_b79(
             tasks.start_soon(served.follow, 0.01)
             for pair in pairs[1:]:
                 mounted.swap(pair)
-                with anyio.fail_after(20):
+                with anyio.fail_after(50):
                     while shown(served, authority) != der(pair):  # noqa: ASYNC110
                         await anyio.sleep(0.01)
             tasks.cancel_scope.cancel()

@@ -38,8 +38,14 @@ from tests.ports import free_port
 
 JSON = {"content-type": "application/json"}
 REVIEW = review(object=pod("web-spec", CONTENTS))
-# What a `serve` command would do, and files looked at more often.
-PROGRAM = "import os; from kubeauth.gmsa._serve import run; run(os.environ, poll=0.05)"
+# What a `serve` command would do, and files looked at more often. A review may take as long as this machine does.
+PROGRAM = """
+import os
+from functools import partial
+from kubeauth.gmsa import _serve
+_serve.app = partial(_serve.app, body_timeout=60, decision_timeout=60)
+_serve.run(os.environ, poll=0.05)
+"""
 
 
 @pytest.fixture
@@ -289,7 +295,7 @@ def test_a_signal_ends_it_in_good_order_b80(
 
     def visit() -> None:
         try:
-            for _ in range(600):
+            for _ in range(1200):
                 try:
                     answers.append(httpx.get(f"https://127.0.0.1:{port}/health", verify=trust).status_code)
                     break

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -226,6 +227,13 @@ def test_nobody_waits_longer_for_others_than_for_an_answer(
             let_go.wait()
         return registry.issue(request)
 
+    def asked(driver: Any) -> Any:
+        """On a busy machine the registry itself may take longer than their limit: they ask again."""
+        for _ in range(10):
+            with suppress(face.library.ReadTimeout):
+                return driver.get(url)
+        return driver.get(url)
+
     registry.tokens.respond = issue
     auth = auth_of(face)(ALICE)
     with (
@@ -235,7 +243,7 @@ def test_nobody_waits_longer_for_others_than_for_an_answer(
     ):
         waiting = pool.submit(patient.get, url)
         until(lambda: len(registry.tokens.requests) == 1)
-        answers = list(pool.map(lambda _: impatient.get(url), range(10)))
+        answers = list(pool.map(lambda _: asked(impatient), range(10)))
         assert not waiting.done()
         let_go.set()
         assert [answer.status_code for answer in (*answers, waiting.result())] == [200] * 11

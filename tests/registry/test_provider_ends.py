@@ -74,14 +74,17 @@ print("waiting for the metadata server", file=sys.stderr, flush=True)
 time.sleep(300)
 """,
     )
-    watching = Watching()
-    with no_residue(), pytest.raises(ProviderError) as caught:
-        provider_of(path, watching, timeout=1.0).get(IMAGE, None)
-    failure = caught.value
-    assert (failure.reason, failure.exit_code) == ("timeout", None)
+    for seconds in (1, 5, 25):  # on a busy machine it may be ended before it has come to the point
+        watching = Watching()
+        with no_residue(), pytest.raises(ProviderError) as caught:
+            provider_of(path, watching, timeout=float(seconds)).get(IMAGE, None)
+        failure = caught.value
+        assert (failure.reason, failure.exit_code) == ("timeout", None)
+        assert f"took more than {seconds} seconds" in str(failure)
+        assert watching.ran == [("provider", True)]
+        if failure.stderr_tail:
+            break
     assert failure.stderr_tail == "waiting for the metadata server"
-    assert "took more than 1 seconds" in str(failure)
-    assert watching.ran == [("provider", True)]
     child = int(Path(f"{path}.child").read_text())
     wait_until(lambda: not is_alive(child))
 
@@ -141,13 +144,14 @@ def test_aclose_does_not_hold_up_the_loop(held: HeldProvider) -> None:
 
 
 _EXITS = """
-import asyncio, sys
+import asyncio, os, sys
 from kubeauth.registry._providers import CredentialProviders
 providers = CredentialProviders(sys.argv[1], sys.argv[2])
 
 async def main():
     task = asyncio.create_task(providers.alookup("test.registry.io/x"))
-    await asyncio.sleep(float(sys.argv[3]))
+    while not (os.path.exists(sys.argv[3]) and os.path.getsize(sys.argv[3])):
+        await asyncio.sleep(0.05)
     task.cancel()
 
 asyncio.run(main())
@@ -157,7 +161,7 @@ print("over")
 
 def test_a_program_that_exits_leaves_no_provider_behind(held: HeldProvider) -> None:
     config = config_of(held.path.parent, entry_of("provider"))
-    command = [sys.executable, "-c", _EXITS, str(config), str(held.path.parent), "2"]
+    command = [sys.executable, "-c", _EXITS, str(config), str(held.path.parent), f"{held.path}.runs"]
     run_ = subprocess.run(command, capture_output=True, text=True, check=True)
     assert run_.stdout == "over\n"
     wait_until(lambda: bool(held.processes) and not any(map(is_alive, held.processes)))
@@ -230,7 +234,7 @@ print(len(sys.stdin.buffer.read()))
     ended: list[Ended] = []
     thread = threading.Thread(
         target=lambda: ended.append(
-            run(program, interactive=False, timeout=20, children=set(), is_wanted=lambda: True)
+            run(program, interactive=False, timeout=60, children=set(), is_wanted=lambda: True)
         )
     )
     with no_residue():

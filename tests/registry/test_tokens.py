@@ -341,7 +341,7 @@ def test_whoever_is_interrupted_may_hold_the_lock() -> None:
 
     learning = threading.Thread(target=learn, daemon=True)
     learning.start()
-    learning.join(5)
+    learning.join(60)
     assert not learning.is_alive()
     assert interruptions
 

@@ -48,6 +48,9 @@ def plan_for(seconds: float, seed: int, sabotage: str = "") -> Plan:
         seconds=seconds,
         seed=seed,
         sabotage=sabotage,
+        # Of those that the tests run, on a machine that stands still for seconds now and then.
+        grace=10.0,
+        plugin_timeout=5.0,
         failing=2,
         hanging=1,
         deck=10,

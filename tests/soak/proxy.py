@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
 import socket
 import struct
@@ -11,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing says RST
 
@@ -29,6 +31,15 @@ class _Connection:
             _reset(end)
 
 
+@dataclass(slots=True)
+class _Cut:
+    begun: float
+    ended: float = math.inf
+
+    def end(self) -> None:
+        self.ended = time.monotonic()
+
+
 class CuttingProxy:
     """Listens on one port for each client, so that a cut can be laid at one client's door. Lives in a thread."""
 
@@ -37,8 +48,8 @@ class CuttingProxy:
         self.ports: list[int] = []
         self._upstream, self._places, self._cut_every = upstream, places, cut_every
         self._random = random.Random(seed)  # noqa: S311
-        # By client, when we cut it.
-        self._cut_at = [deque[float](maxlen=400) for _ in range(places)]
+        # By client, when we cut it: from before to after, whatever this machine does in between.
+        self._cuts = [deque[_Cut](maxlen=400) for _ in range(places)]
         self._connections: set[_Connection] = set()
         self._cutting = False
         self._ready = threading.Event()
@@ -67,7 +78,7 @@ class CuttingProxy:
 
     def was_cut(self, place: int, begun: float, ended: float) -> bool:
         """Whether a connection of that client was cut between these moments of the monotonic clock."""
-        return any(begun <= at <= ended for at in list(self._cut_at[place]))
+        return any(begun <= cut.ended and cut.begun <= ended for cut in list(self._cuts[place]))
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
@@ -148,9 +159,11 @@ class CuttingProxy:
 
     def _cut(self, connection: _Connection) -> None:
         # Written down first: the client may notice before this thread goes on.
-        self._cut_at[connection.place].append(time.monotonic())
+        cut = _Cut(time.monotonic())
+        self._cuts[connection.place].append(cut)
         self.cuts += 1
         connection.reset()
+        self._loop.call_soon(cut.end)  # behind what asyncio does then
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
