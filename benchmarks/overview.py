@@ -72,16 +72,25 @@ def table(results: Results) -> str:
         if found := results.found.get(line.measure):
             mine = [found.get(line.key(each), []) for each in columns]
             rows.append([line.title, *(line.cell(each) or reason(each) for each in mine)])
-    return markdown.table(["", *(each.shown for each in columns)], rows) + what_it_adds(results)
+    text = markdown.table(["", *(each.shown for each in columns)], rows)
+    return text + what_it_adds(results) + what_it_is_of(results)
 
 
 def what_it_adds(results: Results) -> str:
     """Nothing, if it was not measured."""
-    said = [
-        f"{figures.spread([each['static'] - each['plain'] for each in mine]).middle:.0f} us on {name}"
-        for name, mine in results.found.get("added", {}).items()
-    ]
-    return "\n" + markdown.prose(f"kubeauth adds to a request: {', '.join(said)}.") if said else ""
+    found = results.found.get("added", {})
+    said = [f"{added(mine, 'static')} us ({added(mine, 'plugin')}) on {name}" for name, mine in found.items()]
+    words = f"kubeauth adds to a request with a static token (with a plugin's): {', '.join(said)}."
+    return "\n" + markdown.prose(words) if said else ""
+
+
+def added(mine: list[Round], field: str) -> str:
+    return f"{figures.spread([each[field] - each['plain'] for each in mine]).middle:.0f}"
+
+
+def what_it_is_of(results: Results) -> str:
+    about = results.about
+    return "\n" + markdown.prose(f"{about['date']}, on {about['machine']}, with {about['python']}.")
 
 
 def in_scene(scene: str) -> Callable[[Listed], str]:

@@ -27,7 +27,7 @@ def throughput(results: Results) -> str:
     ]
     panel, gap, top = 300, 60, 70
     bottom = top + len(rows) * ROW + 30
-    picture = Picture("Requests a second: more is better", LEFT + NAMES + 2 * (panel + gap), bottom + 50)
+    picture = Picture("Requests a second: more is better", LEFT + NAMES + 2 * (panel + gap), bottom + 68)
     rounds = results.found["warm"]
     # A blank between the colours.
     heights = [top + number * ROW + (20 if each.colour == "async" else 0) for number, each in enumerate(rows)]
@@ -52,6 +52,16 @@ def throughput(results: Results) -> str:
             picture.line(left + rate.low * scale, middle, high, middle, colour="word", width=1.5)
             picture.words(high + 6, y + 14, f"{rate.middle:,.0f}", colour="dim")
     picture.words(LEFT, bottom + 38, footnote(results), colour="dim")
+    return stamped(picture, results)
+
+
+def stamped(picture: Picture, results: Results) -> str:
+    """The file, with what it is of at its foot: pictures are shown without their page."""
+    about, versions = results.about, {each.name: each.version for each in results.listed}
+    named = ("kubeauth", "httpx", "httpx2", "client-go")
+    who = [f"{name} {versions[name]}" for name in named if name in versions]
+    said = ", ".join([about["date"], about["machine"], about["python"], *who])
+    picture.words(LEFT, picture.height - 12, said, colour="dim")
     return str(picture)
 
 
@@ -80,7 +90,7 @@ def latency(results: Results) -> str:
     picture = Picture(
         f"Latency while credentials are renewed, by a plugin that takes {renewals.PLUGIN_SECONDS:g} s",
         left + width + 180,
-        bottom + 50,
+        bottom + 68,
     )
     said = (
         "Each dot: the slowest request of a twentieth of a second. Logarithmic scale. Red: requests failed."
@@ -124,7 +134,7 @@ def latency(results: Results) -> str:
         picture.words(beside, y + 38, f"{shown['slow']:,} slow; {runs_said}", colour="dim")
     said = f"The first of the rounds. Slow: {renewals.SLOW * 1e3:g} ms or more."
     picture.words(LEFT, bottom + 38, said, colour="dim")
-    return str(picture)
+    return stamped(picture, results)
 
 
 def level(took: float, top: float, height: float) -> float:
@@ -143,7 +153,7 @@ def plugin_runs(results: Results) -> str:
     picture = Picture(
         f"Plugin runs for {callers:,} concurrent callers: fewer is better",
         LEFT + NAMES + 3 * (panel + gap) - 20,
-        bottom + 36,
+        bottom + 54,
     )
     said = "Logarithmic scale. Red: requests failed, or the client crashed or was stopped."
     picture.words(LEFT, 48, said, colour="dim")
@@ -164,7 +174,7 @@ def plugin_runs(results: Results) -> str:
         for number, each in enumerate(rows):
             mine = rounds[f"{each.key}: {scene}"]
             draw_runs(picture, mine, each, left, step, top + number * ROW + 10)
-    return str(picture)
+    return stamped(picture, results)
 
 
 def draw_runs(picture: Picture, mine: list[Round], each: Listed, left: float, step: float, y: float) -> None:

@@ -63,6 +63,10 @@ _NOT_ONE = (
     "A plugin must print one ExecCredential and nothing else on its standard output; run it by hand to see "
     "what it prints."
 )
+_OTHER_VERSION = (
+    "Set apiVersion in users[].user.exec to what the plugin speaks, or install a version of it that speaks "
+    "this one."
+)
 
 
 def read_output(data: bytes, api_version: str) -> PluginCredential | BadOutput:
@@ -96,8 +100,8 @@ def _credential(document: Json, api_version: str) -> PluginCredential | BadOutpu
         return BadOutput(
             f"exec plugin is configured to use API version {api_version}, plugin returned version "
             f"{version or 'none'}",
-            "Set apiVersion in users[].user.exec to what the plugin speaks, or install a version of it that "
-            "speaks this one.",
+            # Who names none has not printed another one: mostly, it has printed nothing.
+            _OTHER_VERSION if version else _NOT_ONE,
         )
     status = document.get("status")
     if status is None:

@@ -88,11 +88,12 @@ def _says_no_more(server: Network) -> bool:
 
 def _keep_alive(server: Network, seconds: float) -> None:
     """Has the system ask whether the server is there, as often as that."""
-    connection = server.get_extra_info("socket")
-    if not isinstance(connection, socket.socket):
+    # By what it can do: behind a proxy of the cluster it is asyncio's or trio's own kind.
+    set_option = getattr(server.get_extra_info("socket"), "setsockopt", None)
+    if set_option is None:
         return
     with suppress(OSError):
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        set_option(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
             if hasattr(socket, name):  # macOS has another name for the first
-                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), max(1, round(seconds)))
+                set_option(socket.IPPROTO_TCP, getattr(socket, name), max(1, round(seconds)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Container, Generator
 from contextlib import contextmanager
@@ -97,6 +98,7 @@ class Asking:
             if not (is_late or self._deadline.has_passed):
                 if _leads_nowhere(error):
                     raise Failed("error: the server sends elsewhere, to an address that is none") from None
+                self._tell_of_a_proxy(error)
                 raise
         raise self._timed_out(came)
 
@@ -107,6 +109,14 @@ class Asking:
                 if words not in self._warned:
                     self._warned.add(words)
                     tell(f"Warning: {_QUOTED.sub(_ITSELF, words)}")
+
+    def _tell_of_a_proxy(self, error: httpx.RequestError) -> None:
+        """kubectl says that the server has refused, also if it was the proxy."""
+        from kubeauth.cli._doctor_network import route_to
+
+        route = route_to(self.config, os.environ)
+        if route.proxy and isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
+            error.add_note(f"The way to it is through {route.hop}, from {route.why}.")
 
     def _timed_out(self, came: bool) -> TimedOut:
         what = "the answer was not complete" if came else "it did not answer"

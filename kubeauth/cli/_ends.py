@@ -144,7 +144,8 @@ def end_of(error: BaseException) -> End | None:
     if isinstance(error, Failed):
         return End(error.status, str(error))
     if _is_of_httpx(error):
-        return End(Status.UNREACHABLE, f"{no_answer(error)}\n{_DOCTOR}")
+        told = [no_answer(error), *getattr(error, "__notes__", ()), _DOCTOR]
+        return End(Status.UNREACHABLE, "\n".join(told))
     if isinstance(error, KubeAuthError):
         return End(_status_of(error), f"error: {error}")
     return None
@@ -186,6 +187,8 @@ def _status_of(error: KubeAuthError) -> Status:
 
 def no_answer(error: httpx.RequestError) -> str:
     """An error of httpx in kubectl's words, as far as it has any."""
+    import socket
+
     import httpx
 
     host = ""
@@ -194,6 +197,8 @@ def no_answer(error: httpx.RequestError) -> str:
     if any(isinstance(cause, ConnectionRefusedError) for cause in _causes(error)):
         return f"The connection to the server{host} was refused - did you specify the right host or port?"
     said = str(error) or type(error).__name__
+    if any(isinstance(cause, socket.gaierror) for cause in _causes(error)):
+        return f"Unable to connect to the server{host}: {said}"
     if isinstance(error, httpx.TooManyRedirects):
         return "Unable to connect to the server: stopped after 10 redirects"
     if isinstance(error, httpx.TimeoutException):

@@ -16,6 +16,7 @@ from kubeauth.cli._output import as_json, as_json_line, load_json, write, write_
 from kubeauth.cli._paths import RESOURCES, likely, target_of
 from kubeauth.cli._refusals import refusal
 from kubeauth.cli._tables import ACCEPT, cell
+from kubeauth.errors import KubeConfigError
 
 if TYPE_CHECKING:
     from kubeauth._config._client_config import ClientConfig
@@ -221,6 +222,11 @@ def _words(failed: Iterable[Answer]) -> Iterator[str]:
         elif answer.error is None and answer.status_code is not None:
             said = refusal(answer.status_code, answer.content_type, answer.body)
             yield str(said).removeprefix("error: ")
+        elif isinstance(answer.error, KubeConfigError) and not any(
+            each.place for each in answer.error.problems
+        ):
+            # client-go's words name nothing here: what stands below them is all there is to go by.
+            yield ". ".join(line.strip() for line in answer.reason.splitlines())
         else:
             yield answer.reason
 

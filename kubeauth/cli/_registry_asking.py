@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import ssl
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from kubeauth._client import TIMEOUT, USER_AGENT
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._transport._deadline import Deadline
 from kubeauth._transport._tls import ssl_context
+from kubeauth._transport._words import UNKNOWN_ISSUER, chain, verify_code
 from kubeauth.cli._ends import Failed, Status, no_answer
 from kubeauth.cli._output import load_json
 from kubeauth.cli._registry_flags import ProviderFlags
@@ -129,7 +131,7 @@ def _asked(
             raise _late(seconds) from None
         if isinstance(error, ChallengeError):
             raise
-        raise Failed(no_answer(error), Status.UNREACHABLE) from None
+        raise Failed(no_answer(error) + _about_tls(error), Status.UNREACHABLE) from None
     if deadline.has_passed:  # what was cut off may look whole
         raise _late(seconds)
     if len(body) > _MOST:
@@ -141,6 +143,21 @@ def _asked(
 def _late(seconds: float | None) -> Failed:
     words = f"Unable to connect to the server: no answer within {seconds:g} s (--request-timeout)"
     return Failed(words, Status.UNREACHABLE)
+
+
+def _about_tls(error: httpx.RequestError) -> str:
+    """If that has failed: with whom, which may be the token endpoint, and what helps."""
+    failure = next((each for each in chain(error, None) if isinstance(each, ssl.SSLError)), None)
+    if failure is None:
+        return ""
+    host = error.request.url.netloc.decode()
+    if isinstance(failure, ssl.SSLCertVerificationError):
+        has_no_ca = verify_code(failure) in UNKNOWN_ISSUER
+        advice = ": name the CA that has signed it with --certificate-authority" if has_no_ca else ""
+        return f"\nThat is the certificate of {host}{advice}."
+    if failure.reason == "WRONG_VERSION_NUMBER":
+        return f"\nDoes {host} speak TLS at all? If not, say --plain-http."
+    return f"\nThat was {host}."
 
 
 def _start_of(response: httpx.Response, most: int) -> bytes:

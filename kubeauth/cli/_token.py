@@ -7,7 +7,7 @@ import os
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kubeauth.cli._ends import Failed, Status
+from kubeauth.cli._ends import Failed, Status, tell
 from kubeauth.cli._flags import Flags, add_output
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def run(options: Options) -> int:
         write(_token(credential, status).encode() + b"\n")
     else:
         write(_exec_credential(asked, credential, status, options.output).reveal())
+    if status.last_error:  # it is the best there is, and no good: over already, for one
+        tell(f"warning: {status.last_error}")
     return Status.OK
 
 

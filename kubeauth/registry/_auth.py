@@ -48,6 +48,7 @@ class RegistryAuth(RegistryFlow[httpx.Request, httpx.Response], httpx.Auth):
     """
 
     _byte_stream = httpx.ByteStream
+    _request_error = httpx.RequestError
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any, ClassVar, Generic
 
 from kubeauth._credentials._clock import Clock
@@ -32,6 +32,8 @@ class RegistryFlow(ABC, Generic[Request, Response]):
 
     _byte_stream: ClassVar[type[Any]]
     """The library's class of bodies that can be sent again."""
+    _request_error: ClassVar[type[Any]]
+    """The library's class of errors that are about a request."""
 
     def __init__(
         self,
@@ -73,7 +75,8 @@ class RegistryFlow(ABC, Generic[Request, Response]):
                     if response is None:
                         return
                     limit = _limit(step, sent, response)
-                    body = _read(response, limit) if limit else None
+                    with self._about(response):
+                        body = _read(response, limit) if limit else None
                     step.reply = self._heard(step, sent, response, body)
 
     async def async_auth_flow(self, request: Request) -> AsyncGenerator[Request, Response]:
@@ -100,7 +103,8 @@ class RegistryFlow(ABC, Generic[Request, Response]):
                     if response is None:
                         return
                     limit = _limit(step, sent, response)
-                    body = await _aread(response, limit) if limit else None
+                    with self._about(response):
+                        body = await _aread(response, limit) if limit else None
                     step.reply = self._heard(step, sent, response, body)
 
     def _applies(self, request: Request) -> bool:
@@ -137,10 +141,21 @@ class RegistryFlow(ABC, Generic[Request, Response]):
         """What it says. What was read of the last one stays there for the caller, unless it is a token."""
         if body is not None:
             response.stream = self._byte_stream(body.data if isinstance(step, Send) else b"")
+        if isinstance(step, Fetch) and response.is_closed:  # a hook has read it, and it would be pickled
+            vars(response).update(_content=b"", _text="")
         headers = response.headers.multi_items()
         challenges = tuple(value for name, value in headers if name.lower() == "www-authenticate")
         encoding = next((value for name, value in headers if name.lower() == "content-encoding"), "")
         return Reply(response.status_code, _is_own(sent, response), challenges, encoding, body or NO_BODY)
+
+    @contextmanager
+    def _about(self, response: Any) -> Iterator[None]:
+        """Errors in reading it name their request, as they do when the library reads."""
+        try:
+            yield
+        except self._request_error as error:
+            error.request = response.request
+            raise
 
     @abstractmethod
     def _signed(self, request: Request, authorization: Secret[str]) -> Request:

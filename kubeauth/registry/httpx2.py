@@ -53,6 +53,7 @@ class RegistryAuth(RegistryFlow[httpx2.Request, httpx2.Response], httpx2.Auth):
     """
 
     _byte_stream = httpx2.ByteStream
+    _request_error = httpx2.RequestError
 
     def __init__(
         self,

@@ -118,7 +118,9 @@ def test_the_table_of_the_readme_has_a_row_for_what_was_measured_and_no_other(re
     assert head == ["", "**kubeauth**", f"**{subjects.DIRECT}**"]
     assert "plugin runs, 8 callers, revoked (401)" in overview.table(results)
     only = Results(results.about, results.sizes, results.listed, {"imports": results.found["imports"]})
-    assert [line.split("|")[1].strip() for line in overview.table(only).splitlines()[2:]] == ["import"]
+    *rows, _, about = overview.table(only).splitlines()
+    assert [line.split("|")[1].strip() for line in rows[2:]] == ["import"]
+    assert about.startswith(results.about["date"])
 
 
 def failing(name: str) -> Listed:
@@ -185,6 +187,7 @@ def test_pictures_are_whole_and_nothing_is_drawn_outside(name: str, bad_day: Res
             )
             assert shape.attrib["text-anchor"] == "middle" or ends <= width + 6.6, shape.text
     assert any("<b>&co" in words for words in said)
+    assert said[-1].startswith(f"{bad_day.about['date']}, {bad_day.about['machine']}, ")
     assert "crashed, SIGSEGV" in said
 
 

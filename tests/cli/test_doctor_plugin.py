@@ -289,6 +289,10 @@ class TestAnswers:
         plugin.answer(stdout=f"Welcome! {SENTINEL}\n")
         assert "one ExecCredential" in look().bad("credential").next_step
 
+    def test_nothing(self, look: Look, plugin: PluginScript) -> None:
+        plugin.answer(stdout="")
+        assert "one ExecCredential" in look().bad("credential").next_step
+
     def test_another_version(self, look: Look, plugin: PluginScript) -> None:
         plugin.answer(token=TOKEN, api_version="client.authentication.k8s.io/v1beta1")
         wrong = look().bad("credential")

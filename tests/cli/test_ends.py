@@ -94,7 +94,18 @@ class TestNoAnswer:
     def test_a_name_that_nobody_has(self, run: Run, api: APIServer) -> None:
         ran = run("get", "/version", "-s", "https://nobody.invalid")
         assert ran.status == Status.UNREACHABLE
-        assert ran.err.startswith("Unable to connect to the server: ")
+        assert ran.err.startswith("Unable to connect to the server nobody.invalid: ")
+
+    def test_a_proxy_that_is_not_there(self, run: Run, api: APIServer, tmp_path: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            proxy = f"127.0.0.1:{unused.getsockname()[1]}"
+        document = api.kubeconfig({"token": "x"}, {"proxy-url": f"http://me:SENTINEL@{proxy}"})
+        (tmp_path / "proxied").write_text(json.dumps(document))
+        ran = run("get", "/version", "--kubeconfig", tmp_path / "proxied")
+        assert ran.status == Status.UNREACHABLE
+        said = f"The way to it is through the proxy {proxy}, from proxy-url of the cluster."
+        assert ran.err.endswith(f"\n{said}\n{DOCTOR}")
+        assert "SENTINEL" not in ran.err
 
     def test_a_certificate_that_is_not_accepted(self, run: Run, api: APIServer, tmp_path: Path) -> None:
         (tmp_path / "ca").write_bytes(Authority().pem)

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from kubeauth.cli._ends import Status
 from kubeauth.cli._fleet_tables import failures, in_short
 from kubeauth.fleet import Answer as FleetAnswer
 from kubeauth.fleet import Failure
-from kubeauth.testing import Answer, APIServer, Authority, PluginScript
+from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Received
 from tests.cli.answers import status
 from tests.cli.conftest import Run
 from tests.cli.programs import environ, kubeauth, on_a_terminal, started
@@ -197,6 +198,16 @@ class TestFailures:
             "`kubeauth doctor --context dead-1` looks for the reason, step by step.",
         ]
 
+    def test_a_cluster_that_is_not_there_is_named(self, run: Run, clusters: Fleet, tmp_path: Path) -> None:
+        """Of which client-go says no more than that there is no configuration."""
+        clusters.contexts["prod-1"]["cluster"] = "gone"
+        path = clusters.write(tmp_path / "without-a-cluster")
+        ran = run("fleet", "get", "/version", "--contexts", "prod-1", "--kubeconfig", path)
+        assert ran.err.splitlines()[1] == (
+            "  config   prod-1   invalid configuration: no configuration has been provided. "
+            'The context "prod-1" names the cluster "gone", which is not there.'
+        )
+
     def test_a_refusal_is_told_in_kubectls_words(self, run: Run) -> None:
         ran = run("fleet", "get", "/nothing", "--contexts", "prod-*")
         assert ran == (
@@ -316,6 +327,33 @@ def test_global_flags_are_for_all_of_them(run: Run, clusters: Fleet, api: APISer
     assert [request.path for request in api.requests] == ["/api/v1/namespaces/elsewhere/pods"] * 2
     assert {request.header("impersonate-user") for request in api.requests} == {"carol"}
     assert {request.user for request in api.requests} == {"alice"}
+
+
+def test_so_many_are_asked_at_a_time(run: Run, api: APIServer, tmp_path: Path) -> None:
+    mu, too_many = threading.Lock(), threading.Event()
+    inside, counted = 0, list[int]()
+
+    def count(_request: Received) -> Answer:
+        nonlocal inside
+        with mu:
+            inside += 1
+            counted.append(inside)
+            if inside > 2:
+                too_many.set()
+        too_many.wait(0.2)  # nobody comes who may not
+        with mu:
+            inside -= 1
+        return Answer(body={})
+
+    made = Fleet()
+    for number in range(6):
+        made.add(f"c{number}", api)
+    api.on("GET", "/count", count)
+    path = made.write(tmp_path / "six")
+    ran = run("fleet", "get", "/count", "--all-contexts", "--concurrency", "2", "--kubeconfig", path)
+    assert ran.status == 0
+    assert len(counted) == 6
+    assert not too_many.is_set()
 
 
 class TestOnATerminal:

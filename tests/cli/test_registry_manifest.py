@@ -345,10 +345,27 @@ def test_a_registry_that_is_not_trusted(registry: Holding, node: Node, run: Run)
     ran = run("registry", "manifest", f"{registry.host}/app")
     assert ran.status == Status.UNREACHABLE
     assert ran.err.startswith("Unable to connect to the server: ")
+    assert f"the certificate of {registry.host}: name the CA that has signed it with --certif" in ran.err
     registry.gives_to_anybody = True
     assert run("registry", "manifest", f"{registry.host}/app", "--insecure-skip-tls-verify").status == 0
     ran = run("registry", "manifest", f"{registry.host}/app", "--certificate-authority", "/nowhere")
     assert ran.status == Status.CONFIG
+
+
+def test_a_token_endpoint_that_is_not_trusted(registry: Holding, flags: tuple[str, ...], run: Run) -> None:
+    """Nobody has typed its address: it must be named."""
+    with Server(registry.issue, Authority("another")) as tokens:
+        registry.realm = f"{tokens.url}/token"
+        ran = run("registry", "manifest", f"{registry.host}/app", *flags)
+    assert ran.status == Status.UNREACHABLE
+    assert f"the certificate of {tokens.host}: name the CA" in ran.err
+
+
+def test_a_registry_without_tls(run: Run) -> None:
+    with Holding(None) as registry:
+        ran = run("registry", "manifest", f"{registry.host}/app")
+    assert ran.status == Status.UNREACHABLE
+    assert ran.err.endswith(f"Does {registry.host} speak TLS at all? If not, say --plain-http.\n")
 
 
 def test_an_address_that_is_none(registry: Holding, flags: tuple[str, ...], run: Run) -> None:

@@ -105,6 +105,17 @@ class TestToken:
         assert (ran.status, ran.out) == (Status.CREDENTIAL, "")
         assert "failed with exit code 3" in ran.err
 
+    def test_a_plugin_that_gives_what_is_over(self, as_user: Any, run: Run, tmp_path: Path) -> None:
+        """A request would be signed with it, too. Whoever wonders why it is refused is told."""
+        plugin = PluginScript(tmp_path)
+        plugin.answer(token="the-plugins", expires_in=-60)
+        as_user({"exec": plugin.stanza()})
+        ran = run("token")
+        assert (ran.status, ran.out) == (Status.OK, "the-plugins\n")
+        assert ran.err.startswith(
+            "warning: getting credentials: exec plugin returned a credential that is already over."
+        )
+
 
 class TestNoToken:
     """What there is instead, and what to do."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import base64
+import hmac
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeauth.discovery import BootstrapToken, sign_detached, verify_detached
+from kubeauth import Secret
+from kubeauth.discovery import BootstrapToken, TokenAuthenticator, sign_detached, verify_detached
+from kubeauth.discovery._jwt import PresentedJwt, jwt_problem, presented
 from kubeauth.errors import ConfigError
 from tests.discovery import second
+from tests.discovery.objects import secret
 from tests.discovery.vectors import (
     ABC,
     FORGED,
@@ -118,6 +122,26 @@ def test_one_byte_changed_anywhere_is_refused_a19_a86(
 @given(TOKENS, TOKENS, st.binary())
 def test_another_token_is_refused_a86(one: BootstrapToken, other: BootstrapToken, content: bytes) -> None:
     assert verify_detached(content, sign_detached(content, one), other) == (one == other)
+
+
+def test_what_is_received_is_compared_in_constant_time_a20_a35_a77(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signatures, JWTs and secrets, each by the function that is made for it."""
+    compared: list[bytes] = []
+    compare = hmac.compare_digest
+
+    def noted(one: bytes, other: bytes) -> bool:
+        compared.extend((one, other))
+        return compare(one, other)
+
+    monkeypatch.setattr(hmac, "compare_digest", noted)
+    assert not verify_detached("payload", "received", SEED)
+    assert b"received" in compared
+    presented_jwt = presented(f"Bearer {J1}")
+    assert isinstance(presented_jwt, PresentedJwt)
+    assert jwt_problem(presented_jwt, Secret(KEY), now=1_500_000_000) is None
+    assert presented_jwt.signature in compared
+    TokenAuthenticator(lambda _: secret(SEED)).authenticate("ae23dc.0123456789abcdef")
+    assert {KEY.encode(), b"0123456789abcdef"} <= set(compared)
 
 
 @given(st.text(st.characters()), st.text(st.characters()))

@@ -25,7 +25,8 @@ from starlette.applications import Starlette
 
 from kubeauth import AsyncClient
 from kubeauth.errors import ConfigError
-from kubeauth.gmsa import app
+from kubeauth.gmsa import Policy, _serve, app
+from kubeauth.gmsa._environment import settings_of
 from kubeauth.gmsa._pair import ServedPair
 from kubeauth.gmsa._serve import _ended_by_signals, listening, run, serve
 from kubeauth.testing import Answer, APIServer, Authority, Received
@@ -225,6 +226,28 @@ def test_the_environment_is_what_counts_and_no_pod_is_in_the_log_b76_b83(
     assert "/mutate" in log
     assert "patches=2" in log  # a hostname, too
     assert SENTINEL not in log
+
+
+def test_the_api_server_is_asked_as_often_as_the_environment_says_b57_b76(
+    known: KnownSpecs, mounted: Mounted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[float | None, int]] = []
+
+    def noted(client: AsyncClient, *, policy: Policy, qps: float | None, burst: int) -> Starlette:
+        given.append((qps, burst))
+        return app(client, policy=policy, qps=qps, burst=burst)
+
+    async def at_once(*_: object, **__: object) -> None:
+        """Is over before anybody has asked."""
+
+    monkeypatch.setattr(_serve, "app", noted)
+    monkeypatch.setattr(_serve, "serve", at_once)
+    certificate, key = map(str, mounted.files)
+    files = {"TLS_CRT": certificate, "TLS_KEY": key, "HTTPS_PORT": str(free_port())}
+    config = known.server.config(token="t")
+    for limits in ({}, {"QPS": "2.5", "BURST": "7"}):
+        anyio.run(_serve._run, settings_of({**files, **limits}), Policy(), config, "127.0.0.1", 1.0)
+    assert given == [(None, 10), (2.5, 7)]
 
 
 def test_too_large_a_body_is_refused_over_the_wire_b19(

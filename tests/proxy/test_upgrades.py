@@ -5,14 +5,17 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from kubeauth import ClientConfig, load_config
+from kubeauth._proxy import _exchange
 from kubeauth._proxy._caller import Caller, Limits, Part
-from kubeauth._proxy._tunnel import join
+from kubeauth._proxy._tunnel import Network, join
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript
 from tests.proxy.conftest import Proxied
 from tests.proxy.serving import PATIENCE, Proxy, Wire, code_of
@@ -238,6 +241,29 @@ def test_through_a_proxy_of_the_cluster(proxied: Proxied, authority: Authority) 
             wire.say(b"through")
             wire.until(b"through")
         assert server.ended.acquire(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("between", [False, True], ids=["straight", "through a proxy"])
+@pytest.mark.parametrize("tls", [True, False])
+def test_the_system_asks_whether_the_server_is_there(
+    proxied: Proxied, authority: Authority, monkeypatch: pytest.MonkeyPatch, tls: bool, between: bool
+) -> None:
+    joined: list[Network] = []
+
+    async def noted(caller: Caller, server: Network, *, early: bytes, keepalive: float) -> None:
+        joined.append(server)
+        await join(caller, server, early=early, keepalive=keepalive)
+
+    monkeypatch.setattr(_exchange, "join", noted)
+    pair = authority.server("127.0.0.1") if tls else None
+    with RawServer(echo, pair=pair) as server, ForwardProxy("http") as forward:
+        config = replace(config_of(server, authority), proxy_url=forward.url if between else None)
+        with switched(proxied(config, keepalive=7.0), asking(SPDY)) as wire:
+            wire.until(b"hello ")
+            connection: Any = joined[0].get_extra_info("socket")
+            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) != 0
+            if hasattr(socket, "TCP_KEEPINTVL"):
+                assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL) == 7
 
 
 class Odd:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -704,6 +704,46 @@ def test_nor_does_an_error_of_the_token_endpoint(
     secret = basic("alice", "wonderland")
     assert registry.tokens.authorizations == [secret]
     assert secret.partition(" ")[2].encode() not in pickle.dumps([caught.value, caught.value.request])
+
+
+def test_nor_does_a_token_that_a_hook_has_read(face: Face, authority: Authority, registry: Registry) -> None:
+    """The answer of the token endpoint is in the history of the registry's, and is pickled with it."""
+    read: list[str] = []
+
+    def note(response: Any) -> None:
+        response.read()
+        read.append(response.text)
+
+    async def anote(response: Any) -> None:
+        await response.aread()
+        read.append(response.text)
+
+    hooks = {"response": [anote if face.is_async else note]}
+    with client(face, authority, auth_of(face)(ALICE), event_hooks=hooks) as driver:
+        response = driver.get(registry.url + MANIFEST)
+    assert response.json()["user"] == "alice"
+    assert any("token-1" in text for text in read)
+    assert b"token-1" not in pickle.dumps(response)
+
+
+@pytest.mark.parametrize("whose", ["registry", "token endpoint"])
+def test_an_answer_that_breaks_off_is_an_error_about_its_request(
+    whose: str, face: Face, authority: Authority, registry: Registry
+) -> None:
+    """Whoever handles an error asks it for its request: without one that is a RuntimeError."""
+
+    def broken() -> Iterator[bytes]:
+        yield b"{"
+        raise ConnectionError
+
+    server = registry if whose == "registry" else registry.tokens
+    status = 401 if whose == "registry" else 200
+    server.respond = lambda _: Answer(status, chunks=broken(), headers=registry.challenge())
+    with client(face, authority, auth_of(face)(ALICE)) as driver:
+        with pytest.raises(face.library.RemoteProtocolError) as caught:
+            driver.get(registry.url + MANIFEST)
+    assert str(caught.value.request.url).startswith(server.url)
+    assert "Authorization" not in caught.value.request.headers
 
 
 def test_what_the_caller_has_set_is_the_callers(face: Face, authority: Authority, registry: Registry) -> None:

@@ -21,7 +21,7 @@ from kubeauth import Secret
 from kubeauth._credentials._clock import SYSTEM_CLOCK
 from kubeauth._exec._process import Ended, Program, run
 from kubeauth.errors import ProviderError
-from kubeauth.registry import _provider
+from kubeauth.registry import CredentialProviders, _provider
 from kubeauth.registry._load import load_provider_config
 from kubeauth.registry._provider import AskedProvider
 from kubeauth.registry._service_account import Account, ServiceAccount
@@ -87,6 +87,21 @@ time.sleep(300)
     assert failure.stderr_tail == "waiting for the metadata server"
     child = int(Path(f"{path}.child").read_text())
     wait_until(lambda: not is_alive(child))
+
+
+def test_each_run_has_sixty_seconds_3_6(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the kubelet has it, where nobody says otherwise."""
+    given: list[float | None] = []
+
+    def noted(program: Program[Any], **options: Any) -> Ended:
+        given.append(options["timeout"])
+        return run(program, **options)
+
+    monkeypatch.setattr(_provider, "run", noted)
+    path = script_of(tmp_path / "provider", f"print({says()!r})")
+    with CredentialProviders(config_of(tmp_path, entry_of(path.name)), tmp_path) as providers:
+        assert len(providers.credentials(IMAGE)) == 1
+    assert given == [60.0]
 
 
 def test_a_grandchild_that_holds_stdout_after_a_good_end_is_no_failure(tmp_path: Path) -> None:
