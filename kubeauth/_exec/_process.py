@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from io import FileIO
 from typing import Generic, TypeVar
 
-from kubeauth._exec._pump import Pump, Told, pump_for
+from kubeauth._exec._pump import Pump, Told, hear_the_rest, pump_for
 from kubeauth._exec._values import NO_THREAD
 from kubeauth._fork import no_fork
 
@@ -33,8 +33,6 @@ _LINGER = 1.0
 # How long a program has to end by itself when it is told to.
 _PATIENCE = 0.5
 _SLICE = 0.1
-# In how many pieces at most that is heard which a program leaves in its pipes.
-_MOST_PIECES = 64
 # Nobody is that impatient: how often Ctrl-C may come while a program is being ended.
 _MOST_SIGNALS = 100
 
@@ -326,22 +324,17 @@ def run(
                 if killed:
                     # While it can still be heard: else a word of it while it tidies up would be its last.
                     child.stop()
-            _hear_the_rest(pump)
+            hear_the_rest(pump)
             code = child.reap()
             _running.discard(child)
+            if not killed and pump.too_much:  # which was heard only now
+                killed = "output"
             return Ended(-1 if killed else max(code, -1), pump.output(), pump.stderr_tail(), killed)
     except BaseException:  # Ctrl-C, above all
         _end(child)
         raise
     finally:
         children.discard(child)
-
-
-def _hear_the_rest(pump: Pump) -> None:
-    """What was said before the end and is still in a pipe, however late it is: nobody waits for that."""
-    for _ in range(_MOST_PIECES):
-        if pump.too_much or pump.hear(0.0):
-            return
 
 
 def _end(child: Child) -> None:

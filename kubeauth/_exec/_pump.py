@@ -18,6 +18,8 @@ from typing import IO, Protocol, Self
 
 _OUR_STDERR = 2
 _CHUNK = 65536
+# In how many pieces at most that is heard which a program leaves in its pipes.
+_MOST_PIECES = 64
 _ONE_LONG_LINE = b"(one line, too long to repeat)"
 
 
@@ -55,6 +57,13 @@ def pump_for(
     """One that works on this system."""
     kind = PollPump if hasattr(select, "poll") else ThreadPump
     return kind(popen, max_output=max_output, kept=kept, passes_on=passes_on, told=told)
+
+
+def hear_the_rest(pump: Pump) -> None:
+    """What was said before the end and is still in a pipe, however late it is: nobody waits for that."""
+    for _ in range(_MOST_PIECES):
+        if pump.too_much or pump.hear(0.0):
+            return
 
 
 class _Heard:

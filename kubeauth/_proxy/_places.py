@@ -50,7 +50,9 @@ async def on_socket(path: str) -> AsyncGenerator[tuple[SocketListener, str]]:
     try:
         listener = await anyio.create_unix_listener(path, backlog=_BACKLOG)
     except OSError as error:
-        raise ConfigError(f"cannot listen on {path}: {error.strerror or error}") from error
+        # Of a path that is too long Python itself says so, without a number.
+        why = error.strerror or f"{error}. Choose a shorter one, as in $XDG_RUNTIME_DIR"
+        raise ConfigError(f"cannot listen on {path}: {why}") from error
     finally:
         os.umask(before)
     ours = os.stat(path)

@@ -27,6 +27,19 @@ _NOT_FOUND = "credentials not found in native keychain"
 _NO_SERVER = "no credentials server URL"
 _TOKEN = "<token>"  # noqa: S105 -- the user name that an identity token goes by
 
+_USAGE = f"Usage: {_PROGRAM} <get|list|store|erase|version>"
+_HELP = """\
+Image credential providers of the kubelet, for docker, podman, skopeo and crane. Name it in
+~/.docker/config.json for each registry:
+
+  {"credHelpers": {"123456789012.dkr.ecr.eu-west-1.amazonaws.com": "kubeauth"}}
+
+and set in the environment of the tool, to what the kubelet has for its flags of these names:
+
+  KUBEAUTH_CREDENTIAL_PROVIDER_CONFIG   --image-credential-provider-config
+  KUBEAUTH_CREDENTIAL_PROVIDER_BIN_DIR  --image-credential-provider-bin-dir
+"""
+
 _HUB = ("index.docker.io", "registry-1.docker.io", "docker.io")
 _MOST = 65536
 
@@ -73,7 +86,9 @@ def run(arguments: Sequence[str]) -> str:
         )
     if action in ("version", "--version"):
         return f"{_PROGRAM} (kubeauth) {__version__}\n"
-    raise Failed(f"Usage: {_PROGRAM} <get|list|store|erase|version>")
+    if action in ("help", "--help", "-h"):
+        return f"{_USAGE}\n\n{_HELP}"
+    raise Failed(_USAGE)
 
 
 def _get(server: str) -> str:

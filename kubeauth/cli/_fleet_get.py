@@ -13,7 +13,7 @@ from kubeauth.cli._ends import Failed, Status, no_answer, tell
 from kubeauth.cli._flags import Flags, _timeout, add_output
 from kubeauth.cli._fleet_flags import chosen_of, contexts_of, split
 from kubeauth.cli._output import as_json, as_json_line, load_json, write, write_text
-from kubeauth.cli._paths import RESOURCES, likely, target_of
+from kubeauth.cli._paths import RESOURCES, not_core, target_of
 from kubeauth.cli._refusals import refusal
 from kubeauth.cli._tables import ACCEPT, cell
 from kubeauth.errors import KubeConfigError
@@ -192,14 +192,12 @@ def _told(answers: list[Answer], options: Options) -> int:
     failed = [answer for answer in answers if not answer.ok]
     if not failed:
         return Status.OK
-    tell(failures(failed, len(answers), _words(failed), _width()))
+    kubeconfig = options.kubeconfig
+    tell(failures(failed, len(answers), _words(failed), width=_width(), kubeconfig=kubeconfig))
     target = target_of(options.path, namespace="default", all_namespaces=options.all_namespaces)
     is_unknown = any(answer.status_code in (403, 404) for answer in failed)
     if is_unknown and target.is_guessed and not target.is_core:
-        tell(
-            f'"{target.resource}" was taken for a resource of the core group, which has none of that name. '
-            f"One of another group is written with group and version, as in {likely(target.resource)}."
-        )
+        tell(not_core(target.resource))
     return Status.FAILED
 
 

@@ -88,7 +88,14 @@ def as_object(answer: Answer, value: Any) -> dict[str, Any]:
     return about
 
 
-def failures(failed: Sequence[Answer], number: int, words: Iterable[str], width: int | None = None) -> str:
+def failures(
+    failed: Sequence[Answer],
+    number: int,
+    words: Iterable[str],
+    *,
+    width: int | None = None,
+    kubeconfig: str | None = None,
+) -> str:
     """How many of what, why, and what to do next. `words` are what each of `failed` is said to be."""
     alike: dict[tuple[Failure | None, str], list[str]] = {}
     for answer, why in zip(failed, words, strict=True):
@@ -103,7 +110,7 @@ def failures(failed: Sequence[Answer], number: int, words: Iterable[str], width:
         text = "".join(f"{kind}: {names}\n{_wrapped(why, width)}\n" for kind, names, why in shown)
     if len(rows) > len(shown):
         text += f"  and {len(rows) - len(shown):,} more: -o json has all of them\n"
-    return f"{summary(number, counted(failed))}\n{text}{_advice(failed)}".rstrip("\n")
+    return f"{summary(number, counted(failed))}\n{text}{_advice(failed, kubeconfig)}".rstrip("\n")
 
 
 def _wrapped(text: str, width: int) -> str:
@@ -123,10 +130,12 @@ def _names(names: Sequence[str]) -> str:
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 
-def _advice(failed: Sequence[Answer]) -> str:
+def _advice(failed: Sequence[Answer], kubeconfig: str | None) -> str:
     # Who was refused knows the reason.
     puzzling = [each for each in failed if each.failure not in (Failure.REFUSED, Failure.TOO_LARGE)]
     if not puzzling:
         return ""
-    name = shlex.quote(puzzling[0].context)
-    return f"`kubeauth doctor --context {name}` looks for the reason, step by step."
+    flags = ["--context", puzzling[0].context]
+    if kubeconfig:
+        flags = ["--kubeconfig", kubeconfig, *flags]
+    return f"`kubeauth doctor {shlex.join(flags)}` looks for the reason, step by step."

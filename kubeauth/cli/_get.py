@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kubeauth.cli._ends import Failed, Status, tell
 from kubeauth.cli._flags import Flags, add_output
 from kubeauth.cli._output import as_json, as_yaml, pass_on, read_json, write, write_text
-from kubeauth.cli._paths import RESOURCES, likely, target_of
+from kubeauth.cli._paths import RESOURCES, not_core, target_of
 from kubeauth.cli._refusals import Refused, is_json
 from kubeauth.cli._tables import ACCEPT, ServerTables, is_table
 
@@ -99,10 +99,7 @@ def run(options: Options) -> int:
             if target.is_core or not target.is_guessed or refused.code not in (403, 404):
                 raise
             words = str(refused)
-    raise Failed(
-        f'{words}\n"{target.resource}" was taken for a resource of the core group, which has none of that '
-        f"name. One of another group is written with group and version, as in {likely(target.resource)}."
-    )
+    raise Failed(f"{words}\n{not_core(target.resource)}")
 
 
 def _get(asking: Asking, target: Target, options: Options) -> int:

@@ -78,7 +78,8 @@ def run(options: Options) -> int:
         pod for path in options.paths for each in objects_of(read_given(path), path) for pod in pods_in(each)
     ]
     if not found:
-        raise Failed("error: there is no pod in it, and nothing that makes pods", Status.CONFIG)
+        where = ", ".join("stdin" if path == STDIN else path for path in options.paths)
+        raise Failed(f"error: there is no pod in {where}, and nothing that makes pods", Status.CONFIG)
     with ExitStack() as stack:
         known = _known(options, stack)
         checked = [_checked(pod, known, options) for pod in found]

@@ -149,9 +149,15 @@ def target_of(text: str, *, namespace: str, all_namespaces: bool = False) -> Tar
     )
 
 
-def likely(resource: str) -> str:
-    """How a resource that is not of the core group is written, if it is one that people ask for."""
-    return next((each for each in RESOURCES if each.endswith(f"/{resource}")), "apps/v1/deployments")
+def not_core(resource: str) -> str:
+    """What to say of a name that was taken for a resource of the core group, and is none."""
+    likely = next((each for each in RESOURCES if each.endswith(f"/{resource}")), "apps/v1/deployments")
+    how = (
+        f"A path of the server's own begins with a slash: {likely}."
+        if likely.startswith("/")
+        else f"One of another group is written with group and version, as in {likely}."
+    )
+    return f'"{resource}" was taken for a resource of the core group, which has none of that name. {how}'
 
 
 def _api_of(parts: list[str]) -> tuple[str, str, list[str]]:

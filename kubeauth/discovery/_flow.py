@@ -20,7 +20,7 @@ from kubeauth._config._server import LONGEST_ADDRESS
 from kubeauth._credentials._clock import Clock
 from kubeauth._problem import spelled_out
 from kubeauth._secret import Secret
-from kubeauth.discovery._arguments import Asked, ByFile, ByToken, ByUrl, https_url
+from kubeauth.discovery._arguments import STDIN, Asked, ByFile, ByToken, ByUrl, https_url
 from kubeauth.discovery._cluster_info import ClusterInfo, read_cluster_info
 from kubeauth.discovery._document import CONTEXT_NAME, bootstrap_document
 from kubeauth.discovery._fetch import Call, NoReply, Reply
@@ -149,7 +149,8 @@ class Discovery:
     def _by_file(self, by: ByFile) -> Generator[Step, None, Discovered]:
         given = yield from self._worked(partial(given_file, by.path))
         if isinstance(given, Refusal):
-            raise KubeConfigError(f"the kubeconfig {by.path}: {given.words}.", path=by.path)
+            whose = "on stdin" if by.path == STDIN else by.path
+            raise KubeConfigError(f"the kubeconfig {whose}: {given.words}.", path=by.path)
         return (yield from self._checked(given, "file"))
 
     def _worked(self, work: Callable[[], _T]) -> Generator[Step, None, _T]:

@@ -139,7 +139,10 @@ def selected_cluster(config: Kubeconfig, *, only: bool) -> tuple[str, Cluster] |
     context = config.contexts.get(config.current_context)
     if context is None:
         if not config.clusters:
-            return Refusal("document", "the kubeconfig in it has no cluster")
+            return Refusal(
+                "document",
+                "the kubeconfig in it has no cluster: look whether it is empty, or another document",
+            )
         name = f"{config.current_context[:80]!r} of it" if config.current_context else "one"
         return Refusal("document", f"the kubeconfig in it is malformed: there is no current context, {name}")
     cluster = config.clusters.get(context.cluster)

@@ -149,12 +149,14 @@ class RegistryFlow(ABC, Generic[Request, Response]):
         return Reply(response.status_code, _is_own(sent, response), challenges, encoding, body or NO_BODY)
 
     @contextmanager
-    def _about(self, response: Any) -> Iterator[None]:
+    def _about(self, response: Any) -> Generator[None]:
         """Errors in reading it name their request, as they do when the library reads."""
         try:
             yield
-        except self._request_error as error:
-            error.request = response.request
+        except Exception as error:
+            if isinstance(error, self._request_error):
+                of_the_library: Any = error
+                of_the_library.request = response.request
             raise
 
     @abstractmethod

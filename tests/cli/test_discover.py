@@ -255,6 +255,13 @@ class TestWays:
         assert rows(done.out)["Method"] == ["file, from stdin"]
         assert rows(done.out)["User"] == ["tls-bootstrap-token-user (bootstrap token 123456.****)"]
 
+    def test_nothing_from_stdin(self) -> None:
+        done = ran(*KUBEAUTH, "discover", "--file", "-", input="")
+        assert (done.status, done.out) == (Status.CONFIG, "")
+        assert done.err == (
+            "error: the kubeconfig on stdin: the kubeconfig in it has no cluster: look whether it is empty, or another document.\n"
+        )
+
     def test_a_url_of_which_the_host_alone_is_shown(self, cluster: Cluster, tmp_path: Path) -> None:
         document = given_file(cluster, tmp_path / "given").read_bytes()
         (tmp_path / "ca.pem").write_bytes(cluster.authority.pem)

@@ -153,6 +153,16 @@ def test_it_says_how_it_is_used(arguments: list[str]) -> None:
     assert ran(*PROGRAM, *arguments, input="") == Ran(1, usage, "")
 
 
+@pytest.mark.parametrize("argument", ["--help", "-h", "help"])
+def test_it_says_what_it_needs(argument: str) -> None:
+    done = ran(*PROGRAM, argument, input="")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("Usage: docker-credential-kubeauth <get|")
+    assert '"credHelpers"' in done.out
+    assert CONFIG_VARIABLE in done.out
+    assert BIN_DIR_VARIABLE in done.out
+
+
 class TestErrorsAreOnStdout:
     """Where the tool looks for them."""
 

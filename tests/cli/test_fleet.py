@@ -267,6 +267,10 @@ class TestManyFailures:
         assert all(len(line) <= 40 for line in said.splitlines()[:-1])
         assert said.endswith("`kubeauth doctor --context 'arn:a/b c'` looks for the reason, step by step.")
 
+    def test_the_advice_is_about_the_same_file(self) -> None:
+        said = failures([failed("prod")], 1, ["it is so"], kubeconfig="my files/config")
+        assert "`kubeauth doctor --kubeconfig 'my files/config' --context prod` looks" in said
+
 
 @pytest.mark.usefixtures("clusters")
 class TestNonsense:

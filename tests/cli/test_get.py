@@ -240,6 +240,9 @@ class TestAsking:
         # A server looks first whether one may ask.
         api.on("GET", "/api/v1/namespaces/default/things", answers.REFUSALS["/forbidden"])
         assert "as in apps/v1/deployments." in run("get", "things").err
+        assert run("get", "version").err.endswith(
+            "A path of the server's own begins with a slash: /version.\n"
+        )
         assert "core group" not in run("get", "apps/v1/deployment").err
         assert "core group" not in run("get", "resourcequotas").err
         api.on("GET", f"{PODS}/x", answers.status(404, "NotFound", 'pods "x" not found'))

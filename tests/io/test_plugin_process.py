@@ -119,6 +119,24 @@ class TestStderr:
         assert capfd.readouterr().err == "last words\n"
         assert caught.value.stderr_tail == "last words"
 
+    def test_nor_is_too_much_taken_for_an_answer_because_we_are_late(
+        self, script: Misbehaving, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        hear, pieces = PollPump.hear, iter([False])
+
+        def late(pump: PollPump, seconds: float) -> bool:
+            if next(pieces, True):
+                return hear(pump, seconds)
+            wait_until(lambda: not is_alive(pump._popen.pid))
+            return False
+
+        monkeypatch.setattr(PollPump, "hear", late)
+        monkeypatch.setattr(_process, "_LINGER", -1.0)
+        monkeypatch.setattr(_process, "MAX_OUTPUT", 1000)
+        script.does("os.write(1, b' ' * 2000)")
+        with pytest.raises(PluginOutputError, match="more than"):
+            asked(script)
+
     def test_what_could_steer_a_terminal_is_spelled_out_in_the_error(
         self, script: Misbehaving, capfd: pytest.CaptureFixture[str]
     ) -> None:

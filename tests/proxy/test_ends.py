@@ -159,6 +159,11 @@ def test_a_socket_that_nobody_listens_on_is_replaced(backend: str, tmp_path: Pat
     assert not os.path.exists(path)
 
 
+def test_a_path_that_is_too_long_is_no_riddle(backend: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"too long\. Choose a shorter one"):
+        run(backend, on_socket(str(tmp_path / ("long" * 30))))
+
+
 def test_a_socket_that_somebody_listens_on_is_not(backend: str, tmp_path: Path) -> None:
     path = str(tmp_path / "sock")
     with socket.socket(socket.AF_UNIX) as other:

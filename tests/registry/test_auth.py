@@ -659,6 +659,22 @@ def test_what_is_no_credential_is_known_at_once_and_not_shown(face: Face, given:
     assert "wonderland" not in str(raised.value)
 
 
+@pytest.mark.parametrize("code", [401, 403])
+def test_what_the_storage_says_is_the_callers_however_long_9_16(
+    code: int, face: Face, authority: Authority, registry: Registry
+) -> None:
+    """It is not the registry that refuses. So nothing of it is read before the caller reads it."""
+    said = b"x" * 200_000
+    with Server(lambda _request: Answer(code, said), authority) as storage:
+        there = Answer(307, headers={"Location": f"{storage.url}/blob"})
+        answer = registry.respond
+        registry.respond = lambda request: there if authorization(request) else answer(request)
+        with client(face, authority, auth_of(face)(ALICE), follow_redirects=True) as driver:
+            response = driver.get(registry.url + MANIFEST)
+        assert (response.status_code, response.content) == (code, said)
+        assert storage.authorizations == [""]
+
+
 @pytest.mark.parametrize("asks_for_basic", [False, True])
 def test_what_a_registry_says_carries_no_credential(
     asks_for_basic: bool, face: Face, authority: Authority

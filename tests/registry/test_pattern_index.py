@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -69,6 +74,45 @@ def test_many_patterns_alike_2_8(patterns: list[str], image: str) -> None:
     found = PatternIndex(pairs).find(image)
     assert found
     assert found == by_trying(pairs, image)
+
+
+GROWING = [
+    ("literal", "r{}.example.com", "r7.example.com/x"),
+    ("start", "r{}-*.example.com", "r7-eu.example.com/x"),
+    ("end", "*-r{}.example.com", "eu-r7.example.com/x"),
+    ("both", "a{0}*b{0}.example.com", "a7-b7.example.com/x"),
+    ("path", "example.com/team{}/", "example.com/team7/app"),
+    ("port", "example.com:{}", "example.com:7/app"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "image"), [row[1:] for row in GROWING], ids=[row[0] for row in GROWING])
+def test_work_grows_with_what_matches_and_not_with_all_there_are(pattern: str, image: str) -> None:
+    """Counted in instructions of Python: to look at each pattern would take one for each, at the least."""
+    index = PatternIndex(numbered([pattern.format(number) for number in range(10_000)]))
+    found: list[int] = []
+    steps = instructions(lambda: found.extend(index.find(image)))
+    assert found == [7]
+    assert 100 < steps < 5_000
+
+
+def instructions(work: Callable[[], None]) -> int:
+    """How many of them it takes."""
+    steps = 0
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal steps
+        frame.f_trace_opcodes = True
+        steps += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return steps
 
 
 def test_values_come_in_the_order_given_once_for_each_pattern() -> None:
