@@ -59,7 +59,7 @@ print(json.dumps({name: eval(name) is getattr(kubeauth, name) for name in kubeau
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nope'"):
-        getattr(kubeauth, "nope")  # noqa: B009
+        getattr(kubeauth, "nope")  # noqa: B009 -- by a name that is none
 
 
 @pytest.mark.parametrize(

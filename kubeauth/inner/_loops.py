@@ -36,7 +36,7 @@ class Connection(Channel):
 
     _in_a_row = 0
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 -- httpcore's signature
         """What comes next; nothing if the other side has closed."""
         if self._unread:
             return self._taken(max_bytes)
@@ -54,7 +54,7 @@ class Connection(Channel):
             self._reading = False
             self._close_if_ended()
 
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 -- httpcore's signature
         """All of it."""
         self._writing = True
         try:

@@ -261,7 +261,7 @@ def test_whatever_is_put_there_it_goes_on_and_ends_b78_b79(
                 key.rmdir() if fault == "directory" else key.unlink()
                 key.symlink_to(Path("..data") / key.name)
                 mounted.swap(pairs[1])
-                while shown(served, authority) != der(pairs[1]):  # noqa: ASYNC110
+                while shown(served, authority) != der(pairs[1]):  # noqa: ASYNC110 -- no event tells of it
                     await anyio.sleep(0.01)
             tasks.cancel_scope.cancel()
 
@@ -325,7 +325,7 @@ def test_it_is_followed_until_nobody_wants_it_b79(
             for pair in pairs[1:]:
                 mounted.swap(pair)
                 with anyio.fail_after(50):
-                    while shown(served, authority) != der(pair):  # noqa: ASYNC110
+                    while shown(served, authority) != der(pair):  # noqa: ASYNC110 -- no event tells of it
                         await anyio.sleep(0.01)
             tasks.cancel_scope.cancel()
 

@@ -172,10 +172,10 @@ def test_whoever_is_cancelled_takes_nobody_with_them(backend: str) -> None:
                         await anyio.sleep(0.001)
                     for _ in range(10):
                         others.start_soon(call)
-                    while held.looked_up < 11:  # noqa: ASYNC110
+                    while held.looked_up < 11:  # noqa: ASYNC110 -- no event tells of it
                         await anyio.sleep(0.001)
                     first.cancel_scope.cancel()
-                while held.asked < 2:  # noqa: ASYNC110
+                while held.asked < 2:  # noqa: ASYNC110 -- no event tells of it
                     await anyio.sleep(0.001)
                 held.go.set()
 

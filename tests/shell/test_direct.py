@@ -967,4 +967,4 @@ def test_the_names_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(kubeauth.inner, "httpx2")
     assert issubclass(kubeauth.inner.httpx2.DirectTransport, httpx2.BaseTransport)
     with pytest.raises(AttributeError, match="has no attribute 'nope'"):
-        getattr(kubeauth.inner, "nope")  # noqa: B009
+        getattr(kubeauth.inner, "nope")  # noqa: B009 -- by a name that is none

@@ -215,8 +215,8 @@ def test_the_no_proxy_table_reaches_the_inner_transport_k52(
         seen: list[Any] = []
 
         def inner(_context: Any, proxy: Any) -> Any:
-            seen.append(proxy)  # noqa: B023
-            return library.MockTransport(lambda _request: library.Response(200))  # noqa: B023
+            seen.append(proxy)  # noqa: B023 -- called before the next turn
+            return library.MockTransport(lambda _request: library.Response(200))  # noqa: B023 -- called before the next turn
 
         try:
             names.KubeTransport(ClientConfig(server=url), inner=inner)

@@ -35,7 +35,7 @@ class Crew:
 class _Caller:
     def __init__(self, crew: Crew, session: Session, place: int, user: str) -> None:
         self._crew, self._session, self._place, self._user = crew, session, place, user
-        self._random = random.Random(f"{crew.plan.seed}-{place}")  # noqa: S311
+        self._random = random.Random(f"{crew.plan.seed}-{place}")  # noqa: S311 -- repeatable, and no secret
 
     def _asked(self, what: str, begun: float) -> Asked:
         now, date = time.monotonic(), time.time()

@@ -63,7 +63,7 @@ class Plugins:
         self.faults_from = float("inf")
         """Before this moment every run is a good one."""
         self._plan, self._authority, self._tokens = plan, authority, tokens
-        self._random = random.Random(plan.seed)  # noqa: S311
+        self._random = random.Random(plan.seed)  # noqa: S311 -- repeatable, and no secret
         # Guards everything below.
         self._lock = threading.Lock()
         self._deck: list[str] = []

@@ -47,7 +47,7 @@ class CuttingProxy:
         self.cuts = 0
         self.ports: list[int] = []
         self._upstream, self._places, self._cut_every = upstream, places, cut_every
-        self._random = random.Random(seed)  # noqa: S311
+        self._random = random.Random(seed)  # noqa: S311 -- repeatable, and no secret
         # By client, when we cut it: from before to after, whatever this machine does in between.
         self._cuts = [deque[_Cut](maxlen=400) for _ in range(places)]
         self._connections: set[_Connection] = set()

@@ -17,7 +17,7 @@ SENTINEL = "s3ntinel-value"
 def test_only_reveal_shows_it() -> None:
     secret = Secret(SENTINEL)
     assert secret.reveal() == SENTINEL
-    for shown in (str(secret), repr(secret), f"{secret}", f"{secret:>30}", "%s" % secret, repr([secret])):  # noqa: UP031
+    for shown in (str(secret), repr(secret), f"{secret}", f"{secret:>30}", "%s" % secret, repr([secret])):  # noqa: UP031 -- every way to print it
         assert SENTINEL not in shown
     assert not hasattr(secret, "__dict__")
 
