@@ -101,8 +101,13 @@ $(ORACLE): tests/differential/oracle/main.go tests/differential/oracle/images.go
 test-all: ## Run the tests on every CPython >= 3.11 of this machine
 	@bash tests/every_python.sh
 
+.PHONY: generate
+generate: $(READY) ## Write the modules that are copies: sync from async, httpx2 from httpx
+	$(BIN)/python scripts/generate.py
+
 .PHONY: lint
-lint: $(READY) ## ruff, mypy --strict and pyright
+lint: $(READY) ## Generated copies, ruff, mypy --strict and pyright
+	$(BIN)/python scripts/generate.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

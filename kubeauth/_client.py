@@ -1,4 +1,4 @@
-"""Client and AsyncClient for httpx: wiring only. `kubeauth.httpx2` has the same; a test compares them."""
+"""Client and AsyncClient for httpx."""
 
 from __future__ import annotations
 

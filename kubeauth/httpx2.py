@@ -1,4 +1,5 @@
-"""Every face again, for httpx2: `kubeauth.httpx2.Client` is an httpx2.Client, and so on.
+# Generated from _client.py by scripts/generate.py: edit that and run `make generate`.
+"""All clients and transports for httpx2: `kubeauth.httpx2.Client` is an httpx2.Client, etc.
 
 Needs the extra: `pip install 'kubeauth[httpx2]'`.
 """

@@ -1,4 +1,4 @@
-"""How a request goes out, for event loops. `_sync` is this without async and await; a test compares them."""
+"""Sign and send requests to the cluster, and requests to other origins without credentials."""
 
 from __future__ import annotations
 

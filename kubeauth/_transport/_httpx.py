@@ -1,4 +1,4 @@
-"""The faces for httpx. `_httpx2` is this for httpx2; a test compares them."""
+"""The httpx classes: KubeTransport, AsyncKubeTransport, KubeAuth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The faces for httpx2. `_httpx` is this for httpx; a test compares them."""
+# Generated from _transport/_httpx.py by scripts/generate.py: edit that and run `make generate`.
+"""The httpx2 classes: KubeTransport, AsyncKubeTransport, KubeAuth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How a request goes out, for callers that may block. `_async` has the same; a test compares them."""
+# Generated from _transport/_async.py by scripts/generate.py: edit that and run `make generate`.
+"""Sign and send requests to the cluster, and requests to other origins without credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`kubernetes.aio`, the client for asyncio inside the official one, with kubeauth's credentials.
+# Generated from adapters/kubernetes_asyncio.py by scripts/generate.py: edit that and run `make generate`.
+"""`kubernetes.aio`, the asyncio client inside the official `kubernetes` package, with kubeauth's credentials.
 
     from kubernetes.aio import client
     from kubeauth.adapters import kubernetes_aio
@@ -93,5 +94,5 @@ class WsApiClient(Taken, stream.WsApiClient):
     def __init__(
         self, config: ClientConfig, configuration: Configuration | None = None, *, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        super().__init__(prepare(configuration, Configuration, config))  # type: ignore[no-untyped-call]
+        super().__init__(prepare(configuration, Configuration, config))
         self._transport = take_over(self, config, _VERSION, clock)

@@ -1,4 +1,4 @@
-"""How one context is asked, by a task of an event loop. `_sync` has the same; a test compares them."""
+"""Send a request to one context after the other."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Logins:
 
 
 class Asking:
-    """Asks one context after the other. May be shared between tasks."""
+    """Asks one context after the other. One instance may be shared."""
 
     def __init__(self, plan: Plan, logins: Logins, limits: Limits) -> None:
         self._plan = plan

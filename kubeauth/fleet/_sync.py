@@ -1,4 +1,5 @@
-"""How one context is asked, by a thread that may block. `_async` has the same; a test compares them."""
+# Generated from fleet/_async.py by scripts/generate.py: edit that and run `make generate`.
+"""Send a request to one context after the other."""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ class Logins:
 
 
 class Asking:
-    """Asks one context after the other. May be shared between threads."""
+    """Asks one context after the other. One instance may be shared."""
 
     def __init__(self, plan: Plan, logins: Logins, limits: Limits) -> None:
         self._plan = plan

@@ -1,4 +1,4 @@
-"""How a request goes over the wire, for event loops. `_sync` is the same without; a test compares them."""
+"""HTTP/1.1 requests straight on sockets."""
 
 from __future__ import annotations
 

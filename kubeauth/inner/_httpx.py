@@ -1,4 +1,4 @@
-"""DirectTransport for httpx. `kubeauth.inner.httpx2` is this for httpx2; a test compares them."""
+"""DirectTransport and AsyncDirectTransport for httpx."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How a request goes over the wire, for callers that may block. `_async` is the same for event loops."""
+# Generated from inner/_async.py by scripts/generate.py: edit that and run `make generate`.
+"""HTTP/1.1 requests straight on sockets."""
 
 from __future__ import annotations
 

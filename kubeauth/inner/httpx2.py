@@ -1,4 +1,5 @@
-"""DirectTransport for httpx2. `_httpx` has the same for httpx; a test compares them."""
+# Generated from inner/_httpx.py by scripts/generate.py: edit that and run `make generate`.
+"""DirectTransport and AsyncDirectTransport for httpx2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RegistryAuth for httpx. `httpx2` has the same for httpx2; a test compares them."""
+"""RegistryAuth for httpx."""
 
 from __future__ import annotations
 

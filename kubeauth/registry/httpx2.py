@@ -1,4 +1,5 @@
-"""RegistryAuth for httpx2. `_auth` has the same for httpx; a test compares them."""
+# Generated from registry/_auth.py by scripts/generate.py: edit that and run `make generate`.
+"""RegistryAuth for httpx2."""
 
 from __future__ import annotations
 
