@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 import httpx
 
@@ -24,7 +24,32 @@ from kubeauth._transport._httpx import (
 from kubeauth._transport._tls import ssl_context
 
 if TYPE_CHECKING:
-    from httpx._types import AuthTypes, CookieTypes, HeaderTypes, QueryParamTypes, TimeoutTypes
+    from http.cookiejar import CookieJar
+
+    # As in httpx, which has no public names for them.
+    Primitive: TypeAlias = str | int | float | bool | None
+    AuthTypes: TypeAlias = (
+        tuple[str | bytes, str | bytes] | Callable[[httpx.Request], httpx.Request] | httpx.Auth
+    )
+    CookieTypes: TypeAlias = httpx.Cookies | CookieJar | dict[str, str] | list[tuple[str, str]]
+    HeaderTypes: TypeAlias = (
+        httpx.Headers
+        | Mapping[str, str]
+        | Mapping[bytes, bytes]
+        | Sequence[tuple[str, str]]
+        | Sequence[tuple[bytes, bytes]]
+    )
+    QueryParamTypes: TypeAlias = (
+        httpx.QueryParams
+        | Mapping[str, Primitive | Sequence[Primitive]]
+        | list[tuple[str, Primitive]]
+        | tuple[tuple[str, Primitive], ...]
+        | str
+        | bytes
+    )
+    TimeoutTypes: TypeAlias = (
+        float | tuple[float | None, float | None, float | None, float | None] | httpx.Timeout | None
+    )
 
 __all__ = ["AsyncClient", "AsyncKubeTransport", "Client", "KubeAuth", "KubeTransport", "ssl_context"]
 

@@ -6,8 +6,8 @@ Needs the extra: `pip install 'kubeauth[httpx2]'`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 try:
     import httpx2
@@ -31,7 +31,32 @@ from kubeauth._transport._httpx2 import (
 from kubeauth._transport._tls import ssl_context
 
 if TYPE_CHECKING:
-    from httpx2._types import AuthTypes, CookieTypes, HeaderTypes, QueryParamTypes, TimeoutTypes
+    from http.cookiejar import CookieJar
+
+    # As in httpx2, which has no public names for them.
+    Primitive: TypeAlias = str | int | float | bool | None
+    AuthTypes: TypeAlias = (
+        tuple[str | bytes, str | bytes] | Callable[[httpx2.Request], httpx2.Request] | httpx2.Auth
+    )
+    CookieTypes: TypeAlias = httpx2.Cookies | CookieJar | dict[str, str] | list[tuple[str, str]]
+    HeaderTypes: TypeAlias = (
+        httpx2.Headers
+        | Mapping[str, str]
+        | Mapping[bytes, bytes]
+        | Sequence[tuple[str, str]]
+        | Sequence[tuple[bytes, bytes]]
+    )
+    QueryParamTypes: TypeAlias = (
+        httpx2.QueryParams
+        | Mapping[str, Primitive | Sequence[Primitive]]
+        | list[tuple[str, Primitive]]
+        | tuple[tuple[str, Primitive], ...]
+        | str
+        | bytes
+    )
+    TimeoutTypes: TypeAlias = (
+        float | tuple[float | None, float | None, float | None, float | None] | httpx2.Timeout | None
+    )
 
 __all__ = ["AsyncClient", "AsyncKubeTransport", "Client", "KubeAuth", "KubeTransport", "ssl_context"]
 

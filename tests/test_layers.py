@@ -12,12 +12,13 @@ import kubeauth
 
 ROOT = Path(kubeauth.__file__).parent
 
-FLOOR = {"_documents", "_secret", "_fork", "_frozen", "_problem", "errors"}
+FLOOR = {"_compat", "_documents", "_secret", "_fork", "_frozen", "_problem", "errors"}
 MAY_IMPORT: dict[str, set[str]] = {
     "_problem": set(),
     "errors": {"_problem"},
     "_secret": set(),
     "_fork": set(),
+    "_compat": set(),
     "_frozen": set(),
     "_documents": {"errors"},
     "_exec": FLOOR,

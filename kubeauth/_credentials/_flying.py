@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from kubeauth._compat import is_out_of_threads
 from kubeauth._credentials._flight import Flight
-from kubeauth._exec._values import NO_THREAD
 from kubeauth.errors import KubeAuthError
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class Flying(ABC, Generic[T]):
         try:
             thread.start()
         except RuntimeError as error:
-            if NO_THREAD not in str(error):
+            if not is_out_of_threads(error):
                 raise
             self._land_failure(flight, self._no_thread())
 
@@ -88,7 +88,7 @@ class Flying(ABC, Generic[T]):
         try:
             await flight.await_landing()
         except RuntimeError as error:
-            if "thread" not in str(error):
+            if not is_out_of_threads(error):
                 raise
             raise self._no_thread() from None
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from io import FileIO
 from typing import Generic, TypeVar
 
+from kubeauth._compat import is_out_of_threads
 from kubeauth._exec._pump import Pump, Told, hear_the_rest, pump_for
-from kubeauth._exec._values import NO_THREAD
 from kubeauth._fork import no_fork
 
 # The environment is bytes where the system has bytes: no locale can spoil what a kubeconfig says.
@@ -131,7 +131,7 @@ class Child:
             thread.start()
             thread.join()
         except BaseException as error:
-            if isinstance(error, RuntimeError) and NO_THREAD in str(error):
+            if is_out_of_threads(error):
                 self._start()  # as when the interpreter ends
             else:
                 self._stopped = True  # should it not have begun yet; whoever ends it waits for the lock
@@ -365,7 +365,7 @@ def _begin(work: Callable[[], None]) -> None:
     try:
         threading.Thread(target=work, name="kubeauth-end", daemon=True).start()
     except RuntimeError as error:
-        if NO_THREAD not in str(error):
+        if not is_out_of_threads(error):
             raise
         work()
 

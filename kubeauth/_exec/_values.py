@@ -18,8 +18,6 @@ INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 
 # What every error about asking for a credential begins with, as kubectl's do.
 ASKED = "getting credentials: "
-# In what Thread.start says when there is none to be had. A signal handler may raise the same class.
-NO_THREAD = "new thread"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 
-from kubeauth._transport._httpx import copied
+from kubeauth._compat import copy_request
 from kubeauth.inner import AsyncDirectTransport
 
 
@@ -13,7 +13,7 @@ class Sending(AsyncDirectTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if self._through is not None:
-            request = copied(request, request.headers)
+            request = copy_request(request, request.headers)
             others = dict(request.extensions)
             request.url = request.url.copy_with(raw_path=others.pop("target"))
             request.extensions = others

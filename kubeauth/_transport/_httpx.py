@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from kubeauth import errors
+from kubeauth._compat import copy_request, is_disconnect, request_of
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
 from kubeauth._credentials._credential import Credential
@@ -198,7 +199,7 @@ class KubeAuth(AuthFlow[httpx.Request, httpx.Response], httpx.Auth):
 
     def _signed(self, request: httpx.Request, credential: Credential) -> httpx.Request:
         headers = self._signer.headers(request.headers, credential) or httpx.Headers(request.headers)
-        signed = copied(request, headers)
+        signed = copy_request(request, headers)
         signed.extensions = {**request.extensions, SIGNED_BY_AUTH: True}
         return signed
 
@@ -216,26 +217,18 @@ def forget(mark: str, signed: httpx.Request, outcome: httpx.Response | BaseExcep
 
 def _requests_of(outcome: httpx.Response | BaseException | None) -> Iterator[httpx.Request]:
     """All that it holds. Redirects are copies, headers and all; and a hook may raise about a response."""
-    if isinstance(outcome, httpx.HTTPError) and outcome._request is not None:
-        yield outcome._request
+    if isinstance(outcome, httpx.HTTPError) and (request := request_of(outcome)) is not None:
+        yield request
     last = getattr(outcome, "response", outcome)
     if isinstance(last, httpx.Response):
         for response in (*last.history, last):
-            yield from (each for each in (response._request, response.next_request) if each is not None)
+            requests = (request_of(response), response.next_request)
+            yield from (each for each in requests if each is not None)
 
 
 def _signed(signer: Signer, request: httpx.Request, credential: Credential) -> httpx.Request:
     headers = signer.headers(request.headers, credential)
-    return request if headers is None else copied(request, headers)
-
-
-def copied(request: httpx.Request, headers: httpx.Headers) -> httpx.Request:
-    """The same request, with these headers."""
-    # Not by its constructor, which would copy headers, URL and extensions once more, and forget the content.
-    copy = httpx.Request.__new__(httpx.Request)
-    copy.__dict__.update(request.__dict__)
-    copy.headers = headers
-    return copy
+    return request if headers is None else copy_request(request, headers)
 
 
 def _proxy(url: Secret[str] | None, context: ssl.SSLContext | None) -> httpx.Proxy | None:
@@ -247,8 +240,7 @@ def _proxy(url: Secret[str] | None, context: ssl.SSLContext | None) -> httpx.Pro
 
 def _is_dead(error: BaseException) -> bool:
     if isinstance(error, httpx.RemoteProtocolError):
-        # Not every breach of the protocol: an answer that makes no sense was an answer.
-        return "disconnected" in str(error) or "ConnectionTerminated" in str(error)
+        return is_disconnect(str(error))
     return isinstance(error, httpx.ReadError | httpx.WriteError)
 
 

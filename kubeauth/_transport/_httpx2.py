@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 
 from kubeauth import errors
+from kubeauth._compat import copy_request, is_disconnect, request_of
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
 from kubeauth._credentials._credential import Credential
@@ -199,7 +200,7 @@ class KubeAuth(AuthFlow[httpx2.Request, httpx2.Response], httpx2.Auth):
 
     def _signed(self, request: httpx2.Request, credential: Credential) -> httpx2.Request:
         headers = self._signer.headers(request.headers, credential) or httpx2.Headers(request.headers)
-        signed = copied(request, headers)
+        signed = copy_request(request, headers)
         signed.extensions = {**request.extensions, SIGNED_BY_AUTH: True}
         return signed
 
@@ -217,26 +218,18 @@ def forget(mark: str, signed: httpx2.Request, outcome: httpx2.Response | BaseExc
 
 def _requests_of(outcome: httpx2.Response | BaseException | None) -> Iterator[httpx2.Request]:
     """All that it holds. Redirects are copies, headers and all; and a hook may raise about a response."""
-    if isinstance(outcome, httpx2.HTTPError) and outcome._request is not None:
-        yield outcome._request
+    if isinstance(outcome, httpx2.HTTPError) and (request := request_of(outcome)) is not None:
+        yield request
     last = getattr(outcome, "response", outcome)
     if isinstance(last, httpx2.Response):
         for response in (*last.history, last):
-            yield from (each for each in (response._request, response.next_request) if each is not None)
+            requests = (request_of(response), response.next_request)
+            yield from (each for each in requests if each is not None)
 
 
 def _signed(signer: Signer, request: httpx2.Request, credential: Credential) -> httpx2.Request:
     headers = signer.headers(request.headers, credential)
-    return request if headers is None else copied(request, headers)
-
-
-def copied(request: httpx2.Request, headers: httpx2.Headers) -> httpx2.Request:
-    """The same request, with these headers."""
-    # Not by its constructor, which would copy headers, URL and extensions once more, and forget the content.
-    copy = httpx2.Request.__new__(httpx2.Request)
-    copy.__dict__.update(request.__dict__)
-    copy.headers = headers
-    return copy
+    return request if headers is None else copy_request(request, headers)
 
 
 def _proxy(url: Secret[str] | None, context: ssl.SSLContext | None) -> httpx2.Proxy | None:
@@ -248,8 +241,7 @@ def _proxy(url: Secret[str] | None, context: ssl.SSLContext | None) -> httpx2.Pr
 
 def _is_dead(error: BaseException) -> bool:
     if isinstance(error, httpx2.RemoteProtocolError):
-        # Not every breach of the protocol: an answer that makes no sense was an answer.
-        return "disconnected" in str(error) or "ConnectionTerminated" in str(error)
+        return is_disconnect(str(error))
     return isinstance(error, httpx2.ReadError | httpx2.WriteError)
 
 

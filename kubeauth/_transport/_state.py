@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import ClassVar, Generic, TypeVar
 from urllib.parse import urlsplit
 
+from kubeauth._compat import is_body_consumed
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._proxy import choose_proxy
 from kubeauth._config._server import without_password
@@ -95,9 +96,7 @@ class TransportState(Staying, ABC, Generic[Inner]):
 
     def _check(self, request: RequestLike) -> None:
         """Before anything is sent: that nobody else has signed it, and that its body is still there."""
-        if getattr(request.stream, "_is_stream_consumed", False):
-            # A file or an iterator that was sent before, as when a redirect is followed: httpx would send
-            # what is left of it, which is nothing, and call it the same length.
+        if is_body_consumed(request.stream):  # as when a redirect is followed
             raise self._consumed()
         if SIGNED_BY_AUTH in request.extensions:
             raise ConfigError(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 import ssl
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from kubeauth._compat import shut_down
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._files import read_file, reason
 from kubeauth._config._pem import certificates
@@ -158,9 +158,7 @@ class _CountedSocket(ssl.SSLSocket):
         super().do_handshake(block)
 
     def shutdown(self, how: int) -> None:
-        # ssl's own goes on without TLS afterwards: whoever reads would get what is left of the answer as it
-        # was sent, encrypted, and take it for the text.
-        socket.socket.shutdown(self, how)
+        shut_down(self, how)
 
 
 class _CountedObject(ssl.SSLObject):

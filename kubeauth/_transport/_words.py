@@ -5,17 +5,13 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
-from opcode import opmap
-from types import FrameType
+
+from kubeauth._compat import is_suspended
 
 _MASKED = "<masked>"
 _SCHEMES = ("bearer", "basic", "negotiate")
 # The last one carries a token to API servers, for browsers that cannot set a header.
 _SECRET_HEADERS = ("cookie", "set-cookie", "proxy-authorization", "sec-websocket-protocol")
-
-_RESUMABLE = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
-_YIELD = opmap["YIELD_VALUE"]
 
 # X509_V_ERR_*, as in <openssl/x509_vfy.h>.
 _NOT_YET_VALID, _EXPIRED = 9, 10
@@ -50,19 +46,9 @@ def hide_locals(error: BaseException, handled: BaseException | None) -> None:
         trace = link.__traceback__
         while trace is not None:
             frame, trace = trace.tb_frame, trace.tb_next
-            if not _is_suspended(frame):
+            if not is_suspended(frame):
                 with suppress(RuntimeError):  # it still runs
                     frame.clear()
-
-
-def _is_suspended(frame: FrameType) -> bool:
-    """Whether it belongs to a coroutine or generator that will go on.
-
-    One error may be raised in several tasks, as HTTP/2 does when a connection breaks, and its traceback
-    then has the frames of all of them. Before Python 3.13, clearing a frame that waits would end it.
-    """
-    code = frame.f_code
-    return bool(code.co_flags & _RESUMABLE) and code.co_code[frame.f_lasti] == _YIELD
 
 
 def chain(error: BaseException, handled: BaseException | None) -> Iterator[BaseException]:

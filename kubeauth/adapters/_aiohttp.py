@@ -18,6 +18,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from kubeauth import errors
+from kubeauth._compat import hide_proxy, hide_request_info
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._server import proxy_problem
 from kubeauth._credentials._clock import Clock
@@ -117,9 +118,8 @@ class Inner:
         except aiohttp.ClientError as error:
             _hide(error)
             raise
-        # An error that is made of it later would show it too, as of raise_for_status(). Not by the public
-        # name, which remembers what it said first.
-        raw._request_info = _hidden(raw._request_info)
+        # An error raised later would show it too, as from raise_for_status().
+        hide_request_info(raw, _hidden)
         return Response(request.url, raw.status, _Body(raw), raw)
 
     async def _connect(self, request: Request, options: dict[str, Any]) -> Response:
@@ -333,8 +333,7 @@ def _hide(error: aiohttp.ClientError) -> None:
         error.request_info = _hidden(error.request_info)
         error.args = (error.request_info, *error.args[1:])
     elif isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientConnectorCertificateError):
-        error._conn_key = error._conn_key._replace(proxy=None, proxy_auth=None, proxy_headers_hash=None)
-        error.args = (error._conn_key, error.args[1])
+        hide_proxy(error)
 
 
 def _hidden(info: RequestInfo) -> RequestInfo:

@@ -7,19 +7,15 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-__all__ = ["main"]
+from kubeauth._compat import skip_optional_imports
 
-# What httpx and httpcore import if it is installed, and no command needs: httpx's own command line with
-# click and rich, trio, HTTP/2. Together they take longer than all the rest. Each is imported by
-# `try: ... except ImportError`, and None makes it one.
-_NOT_NEEDED = ("httpx._main", "trio", "h2")
+__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Does what the command line says, or `arguments`; then exits. docs/cli.md lists the exit codes."""
     if arguments is None:  # else it is somebody's program, and theirs to say
-        for name in _NOT_NEEDED:
-            sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # None: not to be imported
+        skip_optional_imports()
         # One process, which shows its own metrics: those of somebody's workers are not its business.
         os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
     for name in ("stdout", "stderr"):

@@ -20,6 +20,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar, cast
 
 import kubeauth
+from kubeauth._compat import argparse_actions, argparse_options
 from kubeauth.cli._ends import Failed, Status
 from kubeauth.cli._flags import Flags, add_flags
 
@@ -242,15 +243,15 @@ class Parser(argparse.ArgumentParser):
     @property
     def actions(self) -> list[argparse.Action]:
         """All that it reads."""
-        return self._actions
+        return argparse_actions(self)
 
     @property
     def flags(self) -> set[str]:
-        return set(self._option_string_actions)
+        return set(argparse_options(self))
 
     def action_of(self, flag: str) -> argparse.Action | None:
         """What reads that flag, if it is one."""
-        return self._option_string_actions.get(flag)
+        return argparse_options(self).get(flag)
 
     def _for_argparse(self, arguments: Sequence[str]) -> Iterator[str]:
         """What kubectl takes, and argparse does not: a value that begins with a dash, and --flag=false."""

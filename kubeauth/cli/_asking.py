@@ -11,6 +11,7 @@ from typing import Any, Self
 import httpx
 
 from kubeauth._client import TIMEOUT, Client
+from kubeauth._compat import is_invalid_redirect
 from kubeauth._transport._deadline import Deadline
 from kubeauth.cli._ends import Failed, Status, tell
 from kubeauth.cli._flags import Flags
@@ -128,7 +129,7 @@ class Asking:
 
 def _leads_nowhere(error: httpx.RequestError) -> bool:
     """Whether it is about where a redirect leads to. The connection itself is well."""
-    return isinstance(error, httpx.UnsupportedProtocol) or "in location header" in str(error)
+    return isinstance(error, httpx.UnsupportedProtocol) or is_invalid_redirect(str(error))
 
 
 def _start_of(response: httpx.Response) -> bytes:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from kubeauth._compat import request_of
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._contexts import Contexts
 from kubeauth._config._server import without_password
@@ -261,7 +262,7 @@ def without_traces(error: Exception) -> Exception:
     """The error, for whoever keeps it: it holds no frames, and of its request no more than the address."""
     for link in chain(error, None):
         link.__traceback__ = None
-        request = getattr(link, "_request", None)
+        request = request_of(link)
         if isinstance(request, httpx.Request):
             request.extensions = {}
     return error

@@ -9,6 +9,7 @@ import ssl
 from contextlib import suppress
 from typing import Protocol
 
+from kubeauth._compat import shut_down
 from kubeauth._transport._shapes import RequestLike
 from kubeauth.inner._pool import Origin
 
@@ -86,9 +87,7 @@ class Channel:
             self._socket.close()
         elif self._reading or self._writing:
             with suppress(OSError):
-                # Not by the method of SSLSocket, which would go on without TLS, and take what is left unread,
-                # encrypted, for the text of the answer.
-                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+                shut_down(self._socket, socket.SHUT_RDWR)
         self._close_if_ended()
 
     def unread(self, data: bytes) -> None:

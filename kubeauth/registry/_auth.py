@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import httpx
 
+from kubeauth._compat import copy_request
 from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
 from kubeauth._secret import Secret
-from kubeauth._transport._httpx import copied, forget
+from kubeauth._transport._httpx import forget
 from kubeauth.registry._driver import SIGNED, OnceBody, RegistryFlow, called_extensions, headers_of
 from kubeauth.registry._source import AsyncLookup, Credentials
 from kubeauth.registry._token import Call
@@ -63,7 +64,7 @@ class RegistryAuth(RegistryFlow[httpx.Request, httpx.Response], httpx.Auth):
     def _signed(self, request: httpx.Request, authorization: Secret[str]) -> httpx.Request:
         headers = httpx.Headers(request.headers)
         headers["Authorization"] = authorization.reveal()
-        signed = copied(request, headers)
+        signed = copy_request(request, headers)
         signed.extensions = {**request.extensions, SIGNED: True}
         return signed
 

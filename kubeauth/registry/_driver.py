@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from contextlib import closing, contextmanager, suppress
 from typing import Any, ClassVar, Generic
 
+from kubeauth._compat import discard_content
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._flight import Flight
 from kubeauth._secret import Secret
@@ -142,7 +143,7 @@ class RegistryFlow(ABC, Generic[Request, Response]):
         if body is not None:
             response.stream = self._byte_stream(body.data if isinstance(step, Send) else b"")
         if isinstance(step, Fetch) and response.is_closed:  # a hook has read it, and it would be pickled
-            vars(response).update(_content=b"", _text="")
+            discard_content(response)
         headers = response.headers.multi_items()
         challenges = tuple(value for name, value in headers if name.lower() == "www-authenticate")
         encoding = next((value for name, value in headers if name.lower() == "content-encoding"), "")

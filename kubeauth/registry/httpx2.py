@@ -10,9 +10,10 @@ except ImportError as error:
         "kubeauth.registry.httpx2 needs httpx2. Install it: pip install 'kubeauth[httpx2]'"
     ) from error
 
+from kubeauth._compat import copy_request
 from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
 from kubeauth._secret import Secret
-from kubeauth._transport._httpx2 import copied, forget
+from kubeauth._transport._httpx2 import forget
 from kubeauth.registry._driver import SIGNED, OnceBody, RegistryFlow, called_extensions, headers_of
 from kubeauth.registry._source import AsyncLookup, Credentials
 from kubeauth.registry._token import Call
@@ -69,7 +70,7 @@ class RegistryAuth(RegistryFlow[httpx2.Request, httpx2.Response], httpx2.Auth):
     def _signed(self, request: httpx2.Request, authorization: Secret[str]) -> httpx2.Request:
         headers = httpx2.Headers(request.headers)
         headers["Authorization"] = authorization.reveal()
-        signed = copied(request, headers)
+        signed = copy_request(request, headers)
         signed.extensions = {**request.extensions, SIGNED: True}
         return signed
 

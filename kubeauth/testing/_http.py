@@ -15,6 +15,8 @@ from http.server import BaseHTTPRequestHandler
 from traceback import format_exception
 from typing import Any, Protocol
 
+from kubeauth._compat import shut_down
+
 
 class SpokenAnswer(Protocol):
     """What can be sent: see Answer."""
@@ -76,7 +78,7 @@ class Listener:
         for connection in connections:
             with suppress(OSError):
                 # Not that of ssl, which takes the TLS away from the thread that is in the middle of it.
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+                shut_down(connection, socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Takes no more connections, and ends those there are."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kubeauth import cli
+from kubeauth._compat import OPTIONAL_IMPORTS
 from kubeauth.testing import APIServer, PluginScript
 from tests.cli.nodes import Node
 from tests.cli.programs import environ, ran
@@ -128,14 +129,14 @@ def test_what_is_installed_is_kept_out(imported: Imported) -> None:
 def test_main_without_arguments_is_the_program(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in cli._NOT_NEEDED:
+    for name in OPTIONAL_IMPORTS:
         importlib.import_module(name)  # what is there already stays
     monkeypatch.setattr(sys, "argv", ["kubeauth", "--version"])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith("kubeauth ")
-    assert all(sys.modules[name] for name in cli._NOT_NEEDED)
+    assert all(sys.modules[name] for name in OPTIONAL_IMPORTS)
 
 
 def test_what_is_kept_out_is_not_kept_from_those_who_call_main(api: APIServer) -> None:

@@ -1,0 +1,141 @@
+"""What kubeauth knows of httpx, httpcore, ssl, aiohttp and CPython beyond their documentation.
+
+Private attributes, and errors that only their text tells apart, are used here and nowhere else.
+tests/test_compat.py fails for each of them when a version of the library changes it.
+"""
+
+from __future__ import annotations
+
+import sys
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from opcode import opmap
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import argparse
+    import socket
+    from collections.abc import Callable
+    from types import FrameType
+
+
+class _HasHeaders(Protocol):
+    headers: Any
+
+
+_Request = TypeVar("_Request", bound=_HasHeaders)
+
+# httpx and httpx2
+
+
+def copy_request(request: _Request, headers: Any) -> _Request:
+    """Return the same request with other headers.
+
+    Not by its constructor, which would copy headers, URL and extensions once more, and lose the content.
+    """
+    copy = object.__new__(type(request))
+    copy.__dict__.update(request.__dict__)
+    copy.headers = headers
+    return copy
+
+
+def request_of(outcome: object) -> Any:
+    """Return the request of a response or an error, or None; their property `request` raises without one."""
+    return getattr(outcome, "_request", None)
+
+
+def is_body_consumed(stream: object) -> bool:
+    """Whether the body is a file or an iterator that was sent before.
+
+    httpx would send what is left of it, which is nothing, with the old Content-Length.
+    """
+    return bool(getattr(stream, "_is_stream_consumed", False))
+
+
+def discard_content(response: object) -> None:
+    """Drop the content of a response that was read, so that neither it nor its pickle contains it."""
+    vars(response).update(_content=b"", _text="")
+
+
+def is_disconnect(message: str) -> bool:
+    """Whether the text of a RemoteProtocolError says that the server closed the connection.
+
+    The same class also reports a response that breaks the protocol.
+    """
+    return "disconnected" in message or "ConnectionTerminated" in message
+
+
+def is_invalid_redirect(message: str) -> bool:
+    """Whether the text of a RemoteProtocolError is about the Location of a redirect."""
+    return "in location header" in message
+
+
+OPTIONAL_IMPORTS = ("httpx._main", "trio", "h2")
+
+
+def skip_optional_imports() -> None:
+    """Keep httpx and httpcore from importing what the command line does not need.
+
+    That is httpx's own command line with click and rich, trio, and HTTP/2: together they take longer to
+    import than all the rest. Each is imported by `try: ... except ImportError`, which None causes.
+    """
+    for name in OPTIONAL_IMPORTS:
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+
+
+# ssl
+
+
+def shut_down(connection: socket.socket, how: int) -> None:
+    """Shut a socket down, and keep its TLS.
+
+    SSLSocket.shutdown() continues without TLS: a reader would get the rest of the response encrypted, and
+    take it for the plain text.
+    """
+    from socket import socket
+
+    socket.shutdown(connection, how)
+
+
+# aiohttp
+
+
+def hide_request_info(response: Any, hide: Callable[[Any], object]) -> None:
+    """Replace what errors show of the request; the public property would cache its present value."""
+    response._request_info = hide(response._request_info)
+
+
+def hide_proxy(error: Any) -> None:
+    """Remove the proxy and its password from a ClientConnectorError."""
+    error._conn_key = error._conn_key._replace(proxy=None, proxy_auth=None, proxy_headers_hash=None)
+    error.args = (error._conn_key, *error.args[1:])
+
+
+# CPython
+
+_RESUMABLE = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+_YIELD_VALUE = opmap["YIELD_VALUE"]
+
+
+def is_suspended(frame: FrameType) -> bool:
+    """Whether it is the frame of a coroutine or generator that will be resumed.
+
+    One error may be raised in several tasks, as HTTP/2 does when a connection breaks, and its traceback
+    then has the frames of all of them. Before Python 3.13, clearing a suspended frame would end it.
+    """
+    code = frame.f_code
+    return bool(code.co_flags & _RESUMABLE) and code.co_code[frame.f_lasti] == _YIELD_VALUE
+
+
+def is_out_of_threads(error: BaseException) -> bool:
+    """Whether `error` says that no thread can be started: too many run, or the interpreter is exiting."""
+    return isinstance(error, RuntimeError) and "new thread" in str(error)
+
+
+def argparse_actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return the actions of a parser, in order."""
+    return parser._actions
+
+
+def argparse_options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    """Return the action of each flag, as `--context`."""
+    return parser._option_string_actions

@@ -1,0 +1,380 @@
+"""`kubeauth._compat`: one test per thing that a new version of a library or of CPython could change."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import asyncio
+import pickle
+import re
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import types
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpcore
+import httpx
+import httpx2
+import pytest
+
+import kubeauth
+from kubeauth import _compat
+from kubeauth.testing import Answer, APIServer, Authority
+from tests.raw_server import RawServer, once
+
+ROOT = Path(kubeauth.__file__).parent
+
+both_libraries = pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+Library = Any  # the module httpx or httpx2
+
+
+# httpx and httpx2
+
+
+@both_libraries
+def test_a_copied_request_has_all_that_the_original_has(library: Library) -> None:
+    request = library.Request(
+        "POST", "https://a.example/path", content=b"body", headers={"A": "1"}, extensions={"timeout": {}}
+    )
+    headers = library.Headers({"B": "2"})
+    copy = _compat.copy_request(request, headers)
+    assert type(copy) is library.Request
+    assert copy.headers is headers
+    assert request.headers["A"] == "1"
+    assert (copy.method, copy.url, copy.content, copy.extensions) == (
+        "POST",
+        request.url,
+        b"body",
+        {"timeout": {}},
+    )
+    assert copy.stream is request.stream
+    # All that a request is stays in its __dict__: nothing is kept in slots, where the copy would lack it.
+    assert copy.__dict__.keys() == request.__dict__.keys()
+    assert not any(getattr(base, "__slots__", ()) for base in library.Request.__mro__)
+
+
+@both_libraries
+def test_the_request_of_a_response_and_of_an_error(library: Library) -> None:
+    request = library.Request("GET", "https://a.example")
+    assert _compat.request_of(library.Response(200, request=request)) is request
+    assert _compat.request_of(library.ReadError("x", request=request)) is request
+    for outcome in (library.Response(200), library.ReadError("x")):
+        with pytest.raises(RuntimeError):
+            _ = outcome.request
+        assert _compat.request_of(outcome) is None
+
+
+@both_libraries
+def test_a_body_that_was_sent_is_consumed(library: Library, tmp_path: Path) -> None:
+    path = tmp_path / "body"
+    path.write_bytes(b"body")
+    with path.open("rb") as file:
+        from_file = library.Request("POST", "https://a.example", content=file).stream
+        from_iterator = library.Request("POST", "https://a.example", content=iter([b"body"])).stream
+        for stream in (from_file, from_iterator):
+            assert not _compat.is_body_consumed(stream)
+            assert b"".join(stream) == b"body"
+            assert _compat.is_body_consumed(stream)
+    from_bytes = library.Request("POST", "https://a.example", content=b"body").stream
+    assert b"".join(from_bytes) == b"body"
+    assert not _compat.is_body_consumed(from_bytes)
+
+
+@both_libraries
+def test_an_async_body_that_was_sent_is_consumed(library: Library) -> None:
+    async def parts() -> Any:
+        yield b"body"
+
+    async def send() -> None:
+        stream = library.Request("POST", "https://a.example", content=parts()).stream
+        assert not _compat.is_body_consumed(stream)
+        assert [part async for part in stream] == [b"body"]
+        assert _compat.is_body_consumed(stream)
+
+    asyncio.run(send())
+
+
+@both_libraries
+def test_discarded_content_is_in_no_attribute_and_no_pickle(library: Library) -> None:
+    response = library.Response(
+        200, json={"token": "sentinel"}, request=library.Request("GET", "https://a.example")
+    )
+    assert response.text
+    assert b"sentinel" in pickle.dumps(response)
+    _compat.discard_content(response)
+    assert (response.content, response.text) == (b"", "")
+    assert b"sentinel" not in pickle.dumps(response)
+
+
+@both_libraries
+def test_a_server_that_closes_the_connection_is_told_from_one_that_breaks_the_protocol(
+    library: Library,
+) -> None:
+    def outcome(answer: bytes) -> str:
+        with RawServer(once(answer)) as server, library.Client() as client:
+            with pytest.raises(library.RemoteProtocolError) as raised:
+                client.get(server.url)
+        return str(raised.value)
+
+    assert _compat.is_disconnect(outcome(b""))
+    assert not _compat.is_disconnect(outcome(b"no HTTP\r\n\r\n"))
+
+
+def test_http2_reports_a_closed_connection_by_the_name_of_its_event() -> None:
+    from h2.events import ConnectionTerminated
+
+    assert _compat.is_disconnect(str(httpcore.RemoteProtocolError(ConnectionTerminated())))
+
+
+@both_libraries
+def test_an_invalid_redirect_is_recognised(library: Library) -> None:
+    def redirect(_: Any) -> Any:
+        return library.Response(302, headers={"Location": "https://:x"})
+
+    with library.Client(transport=library.MockTransport(redirect)) as client:
+        with pytest.raises(library.RemoteProtocolError) as raised:
+            client.get("https://a.example", follow_redirects=True)
+    assert _compat.is_invalid_redirect(str(raised.value))
+
+
+def test_optional_imports_are_skipped_without_an_error() -> None:
+    """httpx, httpcore and anyio work, and import none of them; without this, they would."""
+    program = f"""
+import sys
+{{skip}}
+import httpx, httpcore, anyio
+httpx.Client().close()
+print(*sorted(name for name in {_compat.OPTIONAL_IMPORTS} if sys.modules.get(name)))
+"""
+    skip = "from kubeauth._compat import skip_optional_imports; skip_optional_imports()"
+    for text, loaded in ((skip, ""), ("", "h2 httpx._main trio")):
+        ran = subprocess.run(
+            [sys.executable, "-c", program.format(skip=text)], capture_output=True, text=True, check=True
+        )
+        assert ran.stdout.strip() == loaded
+
+
+# ssl
+
+
+def test_a_socket_that_was_shut_down_still_has_its_tls(authority: Authority) -> None:
+    """ssl's own method drops it, which is why we do not call that."""
+
+    def has_tls_after(shut: Callable[[ssl.SSLSocket], None]) -> bool:
+        context = ssl.create_default_context(cadata=authority.pem.decode())
+        with APIServer(authority=authority) as server:
+            address = server.url.removeprefix("https://").rpartition(":")
+            plain = socket.create_connection((address[0], int(address[2])), 30)
+            with context.wrap_socket(plain, server_hostname=address[0]) as connection:
+                shut(connection)
+                return connection.version() is not None
+
+    assert has_tls_after(lambda connection: _compat.shut_down(connection, socket.SHUT_RDWR))
+    assert not has_tls_after(lambda connection: connection.shutdown(socket.SHUT_RDWR))
+
+
+# aiohttp
+
+
+def test_the_request_info_of_aiohttp_is_replaced_in_what_errors_show(server: APIServer) -> None:
+    import aiohttp
+    from multidict import CIMultiDict, CIMultiDictProxy
+
+    async def show() -> str:
+        async with aiohttp.ClientSession(headers={"X": "sentinel"}) as session:
+            async with session.get(server.url, ssl=False) as response:
+                _compat.hide_request_info(
+                    response, lambda info: info._replace(headers=CIMultiDictProxy(CIMultiDict()))
+                )
+                with pytest.raises(aiohttp.ClientResponseError) as raised:
+                    response.raise_for_status()
+                return repr(raised.value) + repr(raised.value.request_info)
+
+    server.on("GET", "/", Answer(500))
+    assert "sentinel" not in asyncio.run(show())
+
+
+def test_the_proxy_of_aiohttp_is_removed_from_an_error() -> None:
+    """An https proxy is part of what an error about the server after it shows."""
+    import aiohttp
+    from yarl import URL
+
+    key = aiohttp.client_reqrep.ConnectionKey(
+        "a.example", 443, True, True, URL("http://user:sentinel@proxy.example"), None, None, None
+    )
+    error = aiohttp.ClientConnectorError(key, OSError(111, "refused"))
+    assert "sentinel" in repr(error)
+    _compat.hide_proxy(error)
+    assert "sentinel" not in repr(error) + str(error) + repr(vars(error))
+    assert "a.example" in str(error)
+
+
+# CPython
+
+
+@types.coroutine
+def pause() -> Generator[None]:
+    yield
+
+
+def test_frames_that_will_be_resumed_are_recognised() -> None:
+    def generate() -> Any:
+        yield 1
+
+    async def wait() -> None:
+        await pause()
+
+    async def agenerate() -> Any:
+        yield 1
+
+    async def take() -> None:
+        async_generator = agenerate()
+        await anext(async_generator)
+        assert _compat.is_suspended(async_generator.ag_frame)
+        await async_generator.aclose()
+
+    generator = generate()
+    next(generator)
+    assert _compat.is_suspended(generator.gi_frame)
+    coroutine: Any = wait()
+    coroutine.send(None)
+    assert _compat.is_suspended(coroutine.cr_frame)
+    coroutine.close()
+    asyncio.run(take())
+
+
+def test_frames_that_ended_by_an_error_will_not_be_resumed() -> None:
+    def fail() -> Iterator[int]:
+        yield 1
+        raise ValueError
+
+    async def fail_later() -> None:
+        await pause()
+        raise ValueError
+
+    for start in (lambda: list(fail()), lambda: asyncio.run(fail_later())):
+        with pytest.raises(ValueError) as raised:  # noqa: PT011 -- it has no text
+            start()
+        frames = []
+        trace = raised.value.__traceback__
+        while trace is not None:
+            frames.append(trace.tb_frame)
+            trace = trace.tb_next
+        assert not _compat.is_suspended(frames[-1])
+
+
+def test_a_process_without_threads_left_is_recognised_by_the_text_of_the_error() -> None:
+    """In a process of its own that may start no more threads."""
+    program = """
+import resource, threading
+from kubeauth._compat import is_out_of_threads
+threading.stack_size(1 << 30)
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+event = threading.Event()
+try:
+    for _ in range(64):
+        threading.Thread(target=event.wait, daemon=True).start()
+except RuntimeError as error:
+    print(is_out_of_threads(error))
+event.set()
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ran.stdout == "True\n", ran.stderr
+
+
+@pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="before 3.12, threads start while the interpreter exits"
+)
+def test_an_exiting_interpreter_is_recognised_by_the_text_of_the_error() -> None:
+    program = """
+import atexit, threading
+from kubeauth._compat import is_out_of_threads
+def late():
+    try:
+        threading.Thread(target=print).start()
+    except RuntimeError as error:
+        print(is_out_of_threads(error))
+atexit.register(late)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == "True\n"
+
+
+def test_other_runtime_errors_are_not_about_threads() -> None:
+    thread = threading.Thread(target=int)
+    thread.start()
+    thread.join()
+    with pytest.raises(RuntimeError) as raised:
+        thread.start()
+    assert not _compat.is_out_of_threads(raised.value)
+    assert not _compat.is_out_of_threads(OSError("can't start new thread"))
+
+
+def test_the_actions_and_flags_of_an_argument_parser() -> None:
+    parser = argparse.ArgumentParser(add_help=False)
+    path = parser.add_argument("path")
+    context = parser.add_argument("-c", "--context")
+    assert _compat.argparse_actions(parser) == [path, context]
+    assert _compat.argparse_options(parser) == {"-c": context, "--context": context}
+
+
+# The rule
+
+
+# Documented although they begin with an underscore: methods of namedtuple; the members of kr8s that its adapter
+# overrides (it checks the version, and its tests run every call); typeshed, for type checkers alone.
+ALLOWED = {"_replace", "_asdict", "_fields"}
+ALLOWED_IMPORTS = {"adapters/kr8s.py": {"kr8s._async_utils"}, "cli/_app.py": {"_typeshed"}}
+
+
+def private_uses(path: Path, own: set[str]) -> Iterator[str]:
+    """Names with one underscore that belong to no class or module of kubeauth."""
+    name = path.relative_to(ROOT).as_posix()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if (
+            isinstance(node, ast.Attribute)
+            and re.match("_[a-z]", node.attr)
+            and node.attr not in own | ALLOWED
+        ):
+            yield f"{name}:{node.lineno}: .{node.attr}"
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "setattr", "hasattr"):
+            if isinstance(constant := node.args[1], ast.Constant) and re.match("_[a-z]", str(constant.value)):
+                yield f"{name}:{node.lineno}: {constant.value!r}"
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            modules = (
+                [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
+            )
+            for module in modules:
+                is_private = re.search(r"(^|\.)_[a-z]", module) and not module.startswith(("kubeauth.", "__"))
+                if is_private and module not in ALLOWED_IMPORTS.get(name, set()):
+                    yield f"{name}:{node.lineno}: import of {module}"
+
+
+def own_names() -> set[str]:
+    """Every private name that kubeauth itself defines."""
+    names = set()
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                    names.add(name)
+                case ast.Name(id=name, ctx=ast.Store()):
+                    names.add(name)
+                case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
+                    names.add(name)
+        names.update(part.stem for part in (path, *path.relative_to(ROOT).parents))
+    return names
+
+
+def test_private_attributes_of_other_libraries_are_used_in_compat_only() -> None:
+    own = own_names()
+    paths = [path for path in sorted(ROOT.rglob("*.py")) if path.name != "_compat.py"]
+    assert [use for path in paths for use in private_uses(path, own)] == []
+    # The test finds what is there to find.
+    found = "\n".join(private_uses(ROOT / "_compat.py", own))
+    assert all(name in found for name in ("_request", "_is_stream_consumed", "_conn_key", "_request_info"))
