@@ -12,10 +12,11 @@ import kubeauth
 
 ROOT = Path(kubeauth.__file__).parent
 
-FLOOR = {"_compat", "_documents", "_secret", "_fork", "_frozen", "_problem", "errors"}
+FLOOR = {"_compat", "_connections", "_documents", "_fork", "_frozen", "_problem", "_secret", "errors"}
 MAY_IMPORT: dict[str, set[str]] = {
     "_problem": set(),
     "errors": {"_problem"},
+    "_connections": set(),
     "_secret": set(),
     "_fork": set(),
     "_compat": set(),
@@ -124,7 +125,7 @@ OUTSIDE: dict[str, set[str]] = {
 }
 # Modules that only decide: given values, they return values.
 PURE = [
-    "errors.py", "_problem.py", "_secret.py", "_frozen.py", "_documents/_scalars.py", "_documents/_json.py",
+    "errors.py", "_problem.py", "_connections.py", "_secret.py", "_frozen.py", "_documents/_scalars.py", "_documents/_json.py",
     "_documents/_limits.py", "_documents/_fields.py", "_exec/_values.py", "_exec/_policy.py", "_exec/_hint.py", "_exec/_codec.py",
     "_exec/_interactive.py", "_exec/_expiry.py", "_exec/_observer.py", "_credentials/_pace.py", "_credentials/_held.py", "_exec/_info.py", "_exec/_go_json.py", "_config/_model.py",
     "_config/_pem.py", "_config/_build.py",

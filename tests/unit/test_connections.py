@@ -1,0 +1,136 @@
+"""Which connection is evicted when a server has as many as it can serve."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kubeauth._connections import ConnectionLimit, ConnectionLimitReached
+
+
+def complete_request(limit: ConnectionLimit[str], connection: str) -> None:
+    assert limit.on_request_started(connection)
+    limit.on_request_completed(connection)
+
+
+def fill(limit: ConnectionLimit[str], *connections: str) -> None:
+    for connection in connections:
+        assert limit.add(connection) is None
+
+
+def test_nothing_is_evicted_below_the_limit() -> None:
+    limit = ConnectionLimit[str](3)
+    fill(limit, "a", "b", "c")
+    assert len(limit) == 3
+    limit.remove("b")
+    fill(limit, "d")
+    assert "b" not in limit
+    assert "d" in limit
+
+
+def test_the_oldest_that_never_completed_a_request_is_first() -> None:
+    limit = ConnectionLimit[str](3)
+    fill(limit, "a", "b", "c")
+    complete_request(limit, "a")
+    assert limit.add("d") == "b"
+    assert limit.add("e") == "c"
+    assert "a" in limit
+    assert len(limit) == 3
+
+
+def test_then_the_longest_idle() -> None:
+    limit = ConnectionLimit[str](3)
+    fill(limit, "a", "b", "c")
+    for connection in ("a", "b", "c", "a"):
+        complete_request(limit, connection)
+    assert limit.add("d") == "b"
+    complete_request(limit, "d")
+    assert limit.add("e") == "c"
+    complete_request(limit, "e")
+    assert limit.add("f") == "a"
+
+
+def test_never_one_with_a_request_in_progress() -> None:
+    limit = ConnectionLimit[str](3)
+    fill(limit, "a", "b", "c")
+    complete_request(limit, "b")
+    assert limit.on_request_started("a")  # its first
+    assert limit.on_request_started("b")  # its second
+    assert limit.add("d") == "c"
+    assert limit.on_request_started("d")
+    with pytest.raises(ConnectionLimitReached, match="all 3 connections"):
+        limit.add("e")
+    assert "e" not in limit
+    assert len(limit) == 3
+    limit.on_request_completed("b")
+    assert limit.add("e") == "b"
+
+
+def test_an_evicted_connection_is_not_served() -> None:
+    """Its request may have been read in the meantime."""
+    limit = ConnectionLimit[str](1)
+    fill(limit, "a")
+    assert limit.add("b") == "a"
+    assert not limit.on_request_started("a")
+    limit.on_request_completed("a")
+    limit.remove("a")
+    assert len(limit) == 1
+    assert "b" in limit
+
+
+def test_of_many_that_arrive_at_once_the_newest_tenth_can_be_served() -> None:
+    """Beside idle connections, which would otherwise make each new one take the place of the one before."""
+    limit = ConnectionLimit[str](100)
+    idle = [f"idle-{n}" for n in range(100)]
+    fill(limit, *idle)
+    for connection in idle:
+        complete_request(limit, connection)
+    new = [f"new-{n}" for n in range(12)]
+    # The pool of new connections grows to a tenth of the limit and one, and no further.
+    assert [limit.add(connection) for connection in new] == [*idle[:11], "new-0"]
+    assert all(limit.on_request_started(connection) for connection in new[1:])
+
+
+def test_a_connection_is_added_once() -> None:
+    limit = ConnectionLimit[str](2)
+    fill(limit, "a")
+    with pytest.raises(ValueError, match="before"):
+        limit.add("a")
+    with pytest.raises(ValueError, match="at least 1"):
+        ConnectionLimit[str](0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_happens_the_limit_holds_and_requests_in_progress_stay(seed: int) -> None:
+    random_ = random.Random(seed)  # noqa: S311 -- a test
+    limit = ConnectionLimit[int](random_.choice([1, 5, 40]))
+    open_: set[int] = set()
+    in_progress: set[int] = set()
+    for number in range(2000):
+        match random_.choice(["add", "add", "start", "complete", "remove"]):
+            case "add":
+                try:
+                    evicted = limit.add(number)
+                except ConnectionLimitReached:
+                    assert len(in_progress) == limit.max_connections
+                    continue
+                open_.add(number)
+                if evicted is not None:
+                    assert evicted not in in_progress
+                    open_.remove(evicted)
+            case "start" if open_:
+                connection = random_.choice(sorted(open_))
+                assert limit.on_request_started(connection)
+                in_progress.add(connection)
+            case "complete" if in_progress:
+                connection = random_.choice(sorted(in_progress))
+                limit.on_request_completed(connection)
+                in_progress.remove(connection)
+            case "remove" if open_:
+                connection = random_.choice(sorted(open_))
+                limit.remove(connection)
+                open_.discard(connection)
+                in_progress.discard(connection)
+        assert len(limit) == len(open_) <= limit.max_connections
+        assert all(connection in limit for connection in open_)
