@@ -52,6 +52,8 @@ class Caller:
 
     def __init__(self, stream: SocketStream, limits: Limits) -> None:
         self.stream = stream
+        self.lifetime = anyio.CancelScope()
+        """To be entered around everything that is done with this connection: `evict` cancels it."""
         self.http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
         self.is_idle = True
         """Whether it could be ended without anybody missing anything."""
@@ -146,6 +148,10 @@ class Caller:
                 yield
             finally:
                 self._exchange, self._switched = before, None
+
+    def evict(self) -> None:
+        """Closes the connection at once. Only while it has no request in progress."""
+        self.lifetime.cancel()
 
     def hurry(self) -> None:
         """There is no other request; if there is none now, this is the end."""

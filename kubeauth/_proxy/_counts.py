@@ -22,6 +22,8 @@ class Counts:
         self.in_flight = 0
         self.upgrades = 0
         self.connections = 0
+        self.evicted = 0
+        """Connections without a request in progress that were closed to make room for new ones."""
 
     def answered(self, method: str, code: int | None) -> None:
         """A request is over; None for one without an answer."""
@@ -46,13 +48,18 @@ class Counts:
         )
         for reason, count in sorted(self.refused.items()):
             refused.add_metric((reason,), count)
+        evicted = CounterMetricFamily(
+            "kubeauth_proxy_evicted_connections_total",
+            "Connections without a request in progress that were closed for new ones, at the limit.",
+            value=self.evicted,
+        )
         gauges = {
             "kubeauth_proxy_in_flight": ("Requests that are being answered, watches too.", self.in_flight),
             "kubeauth_proxy_upgrades": ("Upgraded connections that are open.", self.upgrades),
             "kubeauth_proxy_connections": ("Connections of callers that are open.", self.connections),
         }
         shown = [GaugeMetricFamily(name, help, value=value) for name, (help, value) in gauges.items()]
-        return [requests, refused, *shown]
+        return [requests, refused, evicted, *shown]
 
     def describe(self) -> list[Metric]:
         """Every metric, for its name."""

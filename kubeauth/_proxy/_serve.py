@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from anyio.abc import SocketListener, SocketStream, TaskGroup, TaskStatus
 
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._server import without_password
+from kubeauth._connections import ConnectionLimit, ConnectionLimitReached
 from kubeauth._proxy._caller import Caller, Gone, Limits
 from kubeauth._proxy._counts import Counts, registry_of
 from kubeauth._proxy._exchange import Exchanges, Settings
@@ -100,8 +100,8 @@ class _House:
         self._limits = limits
         self._counts = counts
         self._callers: set[Caller] = set()
-        # By whom they talk to: probes must get in when others do not.
-        self._there: Counter[Handler] = Counter()
+        # One for each handler: probes are answered when the API's connections are at their limit.
+        self._connections: dict[Handler, ConnectionLimit[Caller]] = {}
         # Also those that nobody has begun to talk to: asyncio may cancel a task before it has begun.
         self._streams: set[SocketStream] = set()
         self._ending = False
@@ -113,6 +113,7 @@ class _House:
             async with anyio.create_task_group() as conversations:
                 async with anyio.create_task_group() as taking:
                     for listener, handler in doors:
+                        self._connections[handler] = ConnectionLimit(self._limits.connections)
                         taking.start_soon(self._take, listener, handler, conversations)
                     await stop.wait()
                     self._ending = True
@@ -143,34 +144,50 @@ class _House:
                 await anyio.sleep(_PAUSE)
             else:
                 self._streams.add(stream)
-                conversations.start_soon(self._converse, stream, handler)
+                caller = Caller(stream, self._limits)
+                # Before its task starts: a connection counts from the moment it was accepted.
+                is_admitted = self._admit(caller, handler)
+                conversations.start_soon(self._converse, caller, handler, is_admitted)
 
-    async def _converse(self, stream: SocketStream, handler: Handler) -> None:
-        caller = Caller(stream, self._limits)
+    def _admit(self, caller: Caller, handler: Handler) -> bool:
+        """Counts a new connection; at the limit, evicts another one for it. False if none can be evicted."""
+        try:
+            evicted = self._connections[handler].add(caller)
+        except ConnectionLimitReached:
+            return False
+        if evicted is not None:
+            self._counts.evicted += 1
+            evicted.evict()
+        return True
+
+    async def _converse(self, caller: Caller, handler: Handler, is_admitted: bool) -> None:
         caller.ending = self._ending
-        too_many = self._there[handler] >= self._limits.connections
         self._callers.add(caller)
-        self._there[handler] += 1
         self._counts.connections += 1
         try:
-            async with stream, anyio.create_task_group() as reading:
-                reading.start_soon(caller.read)
-                await (self._send_away(caller) if too_many else self._talk(caller, handler))
-                reading.cancel_scope.cancel()
+            with caller.lifetime:
+                async with caller.stream, anyio.create_task_group() as reading:
+                    reading.start_soon(caller.read)
+                    await (self._talk(caller, handler) if is_admitted else self._send_away(caller))
+                    reading.cancel_scope.cancel()
         except Exception as error:  # one caller's fault, or ours: the others go on
             _tell_of_fault(error)
         finally:
-            self._streams.discard(stream)
+            self._streams.discard(caller.stream)
             self._callers.discard(caller)
-            self._there[handler] -= 1
+            self._connections[handler].remove(caller)
             self._counts.connections -= 1
             self._left.set()
 
     async def _talk(self, caller: Caller, handler: Handler) -> None:
+        connections = self._connections[handler]
         with suppress(Gone):
             try:
                 while (asked := await caller.request()) is not None:
+                    if not connections.on_request_started(caller):
+                        return  # it was evicted while its request was being read
                     await handler(caller, asked)
+                    connections.on_request_completed(caller)
                     if not caller.again():
                         break
             except Refused as refused:
@@ -181,7 +198,8 @@ class _House:
     async def _send_away(self, caller: Caller) -> None:
         self._counts.refused["connections"] += 1
         with suppress(Gone):
-            await caller.refuse(Refused(503, "connections", "there are too many connections to this proxy"))
+            why = "all connections to this proxy have a request in progress; try again later"
+            await caller.refuse(Refused(503, "connections", why))
             await caller.end()
 
 

@@ -57,7 +57,7 @@ class Proxy:
 
     def connect(self) -> Wire:
         host, _, port = self.address.rpartition(":")
-        return Wire(socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE))
+        return Wire.to(host.strip("[]"), int(port))
 
     def say(self, data: bytes) -> bytes:
         """All that is said to that, until the end of the connection."""
@@ -71,6 +71,10 @@ class Wire:
 
     def __init__(self, connected: socket.socket) -> None:
         self.socket = connected
+
+    @classmethod
+    def to(cls, host: str, port: int) -> Self:
+        return cls(socket.create_connection((host, port), timeout=PATIENCE))
 
     def __enter__(self) -> Self:
         return self

@@ -13,7 +13,6 @@ from typing import Any, cast
 import anyio
 import anyio.lowlevel
 import h11
-import httpx
 import pytest
 
 from kubeauth._proxy._caller import Caller, Limits
@@ -294,25 +293,6 @@ def test_who_leaves_is_noticed_also_behind_what_nobody_reads(
             wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     wait_until(lambda: proxy.counts.requests["GET", "gone"] == 1)
     wait_until(lambda: proxy.counts.connections == 0)
-
-
-def test_there_is_an_end_to_connections(proxied: Proxied, server: APIServer) -> None:
-    proxy = proxied(server.config(token="alices-token"), limits={"connections": 2}, metrics_port=0)
-    with proxy.connect() as one, proxy.connect() as other:
-        for wire in (one, other):
-            wire.say(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            wire.until(b"linux/amd64")
-        with proxy.connect() as third:
-            said = third.rest()
-        assert code_of(said) == 503
-        assert b"connection: close" in said.lower()
-        # Who looks whether it is well is no caller.
-        assert httpx.get(f"http://{proxy.metrics}/healthz", timeout=60, trust_env=False).text == "ok"
-        # Those who were there before are served.
-        one.say(get())
-        assert code_of(one.rest()) == 200
-    wait_until(lambda: proxy.counts.connections == 0)
-    assert proxy.get("/version").status_code == 200
 
 
 def test_who_sends_a_byte_at_a_time_does_not_keep_the_others_from_their_turn(backend: str) -> None:
