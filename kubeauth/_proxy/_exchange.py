@@ -105,7 +105,9 @@ class Exchanges:
         hosts = values(headers, b"host")
         if rules is not None:
             # First of all: a stranger is not told what is wrong with a path.
-            rules.check_caller(hosts, values(headers, b"origin"), values(headers, b"sec-fetch-site"))
+            origins, sites = values(headers, b"origin"), values(headers, b"sec-fetch-site")
+            is_upgrade = bool(values(headers, b"upgrade"))
+            rules.check_caller(hosts, origins, sites, is_upgrade=is_upgrade)
         host = hosts[0].encode("latin-1") if hosts else None
         target = mount.strip(target_of(asked.target, host, decoded=rules is not None))
         if rules is not None:

@@ -15,7 +15,10 @@ REJECT_PATHS = "^/api/.*/pods/.*/exec,^/api/.*/pods/.*/attach"
 REJECT_METHODS = "^$"
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]*)(?::[0-9]{0,5})?")
-_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(.+)")
+# A browser writes the scheme of a page in lower case (RFC 6454, 6.1).
+_ORIGIN = re.compile(r"https?://(.+)")
+# A page of this proxy, or a user who typed the address. Not "same-site": that is another port of this host.
+_ACCEPTED_SITES = frozenset(("same-origin", "none"))
 
 Patterns = tuple[re.Pattern[str], ...]
 
@@ -61,22 +64,31 @@ class Rules:
     reject_methods: Patterns
 
     def check_caller(
-        self, hosts: Sequence[str], origins: Sequence[str] = (), sites: Sequence[str] = ()
+        self,
+        hosts: Sequence[str],
+        origins: Sequence[str] = (),
+        sites: Sequence[str] = (),
+        *,
+        is_upgrade: bool = False,
     ) -> None:
         """Refused if who asks may not.
 
-        `sites`: Sec-Fetch-Site, where the page is from that makes a browser ask.
+        `sites`: Sec-Fetch-Site, where the page is from that makes a browser ask. Browsers send it with
+        every request to loopback, but Chromium not with the one that opens a websocket; and a page of any
+        origin can read what comes through a websocket. So with `is_upgrade` the Origin must be this proxy.
         """
         if self.accept_hosts is None:
             return
         self._check_host(hosts, self.accept_hosts)
-        # A page of somebody else's, in a browser of ours: nobody else sends these.
+        # Only browsers send these two, for a page that may be of another origin.
         for origin in origins:
             found = _ORIGIN.fullmatch(origin)
             if found is None or not _accepted(found[1], self.accept_hosts):
-                raise forbidden("origin", "a page of another origin asks (Origin)")
-        if any(site.strip().lower() == "cross-site" for site in sites):
-            raise forbidden("origin", "a page of another site asks (Sec-Fetch-Site)")
+                raise forbidden("origin", "the request is from a page of another origin (Origin)")
+            if is_upgrade and found[1] not in hosts:
+                raise forbidden("origin", "the upgrade is from a page of another origin or port (Origin)")
+        if not _ACCEPTED_SITES.issuperset(sites):
+            raise forbidden("origin", "the request is from a page of another origin (Sec-Fetch-Site)")
 
     def check_request(self, method: str, path: str) -> None:
         """Refused if what is asked for is not passed on."""

@@ -27,8 +27,8 @@ _HOPS = frozenset(
 _OURS = frozenset((b"host", b"content-length", b"expect"))
 # Who asks is nobody's to take away by calling it a matter of the connection.
 _WHO_ASKS = re.compile(rb"authorization|impersonate-.*")
-# Another HTTP, or TLS: whoever spoke that behind us would be looked at by no filter.
-_NOT_FOR_UPGRADE = re.compile(rb"(?i:h2c?|h3.*|http/.*|http|tls/.*|tls)")
+# What Kubernetes upgrades to, in lower case. Requests in another protocol, as HTTP/2, would pass no filter.
+_UPGRADES = frozenset((b"websocket", b"spdy/3.1"))
 
 
 class Sent(NamedTuple):
@@ -62,9 +62,7 @@ def sent_on(given: Iterable[tuple[bytes, bytes]], host: bytes, *, may_upgrade: b
             length, has_length = int(value), True
         elif name == b"expect" and value.lower() != b"100-continue":
             raise Refused(417, "expect", "nothing can be expected but 100-continue")
-    upgrade = b", ".join(upgrades) if may_upgrade and b"upgrade" in named and upgrades else None
-    if upgrade is not None and not _is_for_upgrade(_words(upgrade)):
-        upgrade = None
+    upgrade = _allowed_upgrade(upgrades) if may_upgrade and b"upgrade" in named else None
     _drop(kept, named)
     if length is None:
         kept.append((b"transfer-encoding", b"chunked"))
@@ -113,10 +111,18 @@ def _drop(kept: Headers, named: set[bytes]) -> None:
     kept[:] = [header for header in kept if header[0] not in named]
 
 
-def _is_for_upgrade(protocols: set[bytes]) -> bool:
-    """Commas alone name nothing; and h11 would not take them for an upgrade, either."""
-    named = protocols - {b""}
-    return bool(named) and not any(_NOT_FOR_UPGRADE.fullmatch(word) for word in named)
+def _allowed_upgrade(upgrades: Iterable[bytes]) -> bytes | None:
+    """The Upgrade header to send; None if a protocol in it is not allowed, or if there is none.
+
+    RFC 9110, 7.8: a list of `protocol-name ["/" protocol-version]`, both tokens. Names are compared without
+    regard to case, as servers do. What only resembles an allowed protocol (`websocket/13`, `"websocket"`,
+    `websocket;x`) is none. Empty elements of a list are ignored (RFC 9110, 5.6.1.2).
+    """
+    listed = [each.strip(b" \t") for value in upgrades for each in value.split(b",")]
+    protocols = [each for each in listed if each]
+    if not protocols or not _UPGRADES.issuperset(each.lower() for each in protocols):
+        return None
+    return b", ".join(protocols)
 
 
 def _words(value: bytes) -> set[bytes]:

@@ -60,7 +60,9 @@ def test_one_host() -> None:
 @pytest.mark.parametrize(
     ("origin", "code"),
     [
-        ("http://localhost:3000", 200), ("http://127.0.0.1", 200), ("https://[::1]:8443", 200), ("app://localhost", 200),
+        ("http://localhost:3000", 200), ("http://127.0.0.1", 200), ("https://[::1]:8443", 200),
+        ("app://localhost", 403), ("evil://localhost", 403), ("ws://localhost", 403), ("httpx://localhost", 403),
+        ("http:localhost", 403), ("chrome-extension://localhost", 403), ("http+unix://localhost", 403),
         ("http://evil.example", 403), ("https://localhost.evil.example", 403), ("null", 403), ("", 403), ("localhost", 403),
         ("http://", 403), ("http://localhost/", 403), ("http://a@localhost", 403), ("http://localhost http://evil", 403),
         ("http://localhost, http://evil", 403), ("file://", 403),
@@ -74,10 +76,38 @@ def test_origins(origin: str, code: int) -> None:
 
 @pytest.mark.parametrize(
     ("site", "code"),
-    [("same-origin", 200), ("same-site", 200), ("none", 200), ("cross-site", 403), (" Cross-Site ", 403)],
-)
+    [
+        ("same-origin", 200), ("none", 200),
+        ("same-site", 403), ("cross-site", 403), (" Cross-Site ", 403), ("Same-Origin", 403), ("", 403), ("x", 403),
+        ("same-origin, cross-site", 403), ("same-origin;x", 403), ("null", 403),
+    ],
+)  # fmt: skip
 def test_sites(site: str, code: int) -> None:
     assert code_of(Asked("GET", "/api", ["localhost"], [], [site])) == code
+    assert code_of(Asked("GET", "/api", ["localhost"], [], ["same-origin", site])) == code
+    assert code_of(Asked("GET", "/api", ["localhost"], [], [site]), hosts=False) == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "code"),
+    [
+        ("localhost:8001", "http://localhost:8001", 200), ("127.0.0.1:8001", "http://127.0.0.1:8001", 200),
+        ("[::1]:8001", "https://[::1]:8001", 200), ("localhost", "http://localhost", 200),
+        ("localhost:8001", "http://localhost:3000", 403), ("localhost:8001", "http://127.0.0.1:8001", 403),
+        ("localhost:8001", "http://localhost", 403), ("localhost:8001", "http://evil.example:8001", 403),
+        ("evil.example:8001", "http://evil.example:8001", 403), ("localhost:8001", "null", 403),
+    ],
+)  # fmt: skip
+def test_an_upgrade_is_for_a_page_of_this_proxy_alone(host: str, origin: str, code: int) -> None:
+    """Chromium sends no Sec-Fetch-Site with it, and a page of any origin can read what comes through it."""
+    rules = Filter().compiled()
+    if code == 200:
+        rules.check_caller([host], [origin], is_upgrade=True)
+    else:
+        with pytest.raises(Refused) as refused:
+            rules.check_caller([host], [origin], is_upgrade=True)
+        assert refused.value.code == code
+    rules.check_caller(["localhost:8001"], is_upgrade=True)  # not from a browser
 
 
 POD = "/api/v1/namespaces/default/pods/web"

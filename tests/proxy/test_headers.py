@@ -74,7 +74,9 @@ def test_expectations() -> None:
     assert refused.value.code == 417
 
 
-@pytest.mark.parametrize("protocol", [b"SPDY/3.1", b"websocket", b"tcp", b"a, b"])
+@pytest.mark.parametrize(
+    "protocol", [b"SPDY/3.1", b"spdy/3.1", b"websocket", b"WebSocket", b"websocket, SPDY/3.1"]
+)
 def test_upgrades(protocol: bytes) -> None:
     given = (b"connection", b"keep-alive, Upgrade"), (b"upgrade", protocol), (b"sec-websocket-key", b"k")
     found = sent_on(given, b"api:6443")
@@ -91,11 +93,22 @@ def test_an_upgrade_to_nothing_is_none(protocol: bytes) -> None:
     assert (found.upgrade, found.headers) == (None, [HOST])
 
 
+def test_upgrades_in_several_headers_are_one_list() -> None:
+    upgrade = [(b"connection", b"upgrade"), (b"upgrade", b",SPDY/3.1 ,"), (b"upgrade", b"\twebsocket")]
+    assert sent_on(upgrade, b"api:6443").upgrade == b"SPDY/3.1, websocket"
+    assert sent_on([*upgrade, (b"upgrade", b"h2c")], b"api:6443").upgrade is None
+
+
 @pytest.mark.parametrize(
-    "protocol", [b"h2c", b"H2C", b"websocket, h2c", b"HTTP/2.0", b"TLS/1.0", b"h2", b"h3-29"]
-)
-def test_another_http_is_not_spoken_behind_our_back(protocol: bytes) -> None:
-    """Whoever could would be looked at by no filter. The request itself is as good as any."""
+    "protocol",
+    [
+        b"h2c", b"H2C", b"h2c/1", b'"h2c"', b"h2c;x", b"h2c x", b"h2 c", b"(x)h2c", b"websocket, h2c", b"h2c, websocket",
+        b"HTTP/2.0", b"TLS/1.0", b"h2", b"h3-29", b"tcp", b"anything", b"websocket/13", b'"websocket"', b"websocket;x",
+        b"websocket h2c", b"SPDY", b"SPDY/3", b"SPDY/3.1/2", b"SPDY/ 3.1", b'"websocket, SPDY/3.1"', b"websocket\x0b",
+    ],
+)  # fmt: skip
+def test_other_protocols_are_not_upgraded_to(protocol: bytes) -> None:
+    """Requests in them would pass no filter. The request itself is forwarded without the upgrade."""
     given = (b"connection", b"Upgrade, HTTP2-Settings"), (b"upgrade", protocol), (b"http2-settings", b"x")
     found = sent_on(given, b"api:6443")
     assert (found.upgrade, found.headers) == (None, [HOST])

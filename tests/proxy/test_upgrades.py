@@ -65,7 +65,7 @@ def switched(proxy: Proxy, said: bytes) -> Wire:
     return wire
 
 
-@pytest.mark.parametrize("headers", [SPDY, WEBSOCKET, {"Upgrade": "tcp"}], ids=["spdy", "websocket", "raw"])
+@pytest.mark.parametrize("headers", [SPDY, WEBSOCKET], ids=["spdy", "websocket"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("tls", [True, False])
 def test_bytes_go_both_ways(
@@ -175,6 +175,19 @@ def test_who_hangs_up_with_a_reset_does_not_listen(proxied: Proxied, authority: 
         finally:
             over.set()
     wait_until(lambda: proxy.counts.requests["GET", "1xx"] == 1)
+
+
+@pytest.mark.parametrize("protocol", ["h2c/1", '"h2c"', "h2c;x", "tcp", "websocket, h2c"])
+def test_other_protocols_are_not_requested_from_the_server(
+    proxied: Proxied, server: APIServer, protocol: str
+) -> None:
+    """The request is forwarded without the upgrade, and its response is one like any other."""
+    upgrade = asking({"Upgrade": protocol, "HTTP2-Settings": "AAMAAABkAAQAAP__"}, path="/version")
+    with switched(proxied(server.config(token="alices-token")), upgrade) as wire:
+        assert code_of(wire.until(b"linux/amd64")) == 200
+    (request,) = server.requests
+    assert request.header("Upgrade") is None
+    assert "upgrade" not in (request.header("Connection") or "").lower()
 
 
 def test_a_server_that_does_not_want_to(proxied: Proxied, server: APIServer) -> None:
