@@ -23,6 +23,7 @@ NEEDED: dict[str, Callable[[], Path]] = {
     "docker-registry": tools.docker_registry,
     "skopeo": tools.skopeo,
     "htpasswd": tools.htpasswd,
+    "chromium": tools.chromium,
     f"kube-apiserver, kube-controller-manager and kubectl {tools.KUBERNETES}": tools.kube,
 }
 

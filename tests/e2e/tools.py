@@ -80,7 +80,8 @@ def _with_libraries(program: Path, roots: list[Path]) -> Path:
     """A script of the same name, that says where they are."""
     if not roots:
         return program
-    folders = ":".join(str(path) for root in roots for path in sorted(root.glob("usr/lib/*-linux-*")))
+    patterns = ("usr/lib/*-linux-*", "lib/*-linux-*", "usr/lib/*-linux-*/nss")
+    folders = ":".join(str(path) for root in roots for each in patterns for path in sorted(root.glob(each)))
     script = program.parents[2] / "run" / program.name
     script.parent.mkdir(exist_ok=True)
     new = script.with_name(f".{script.name}.{os.getpid()}")
@@ -103,7 +104,20 @@ def htpasswd() -> Path:
     return debian("htpasswd", "apache2-utils", "libapr1", "libaprutil1", "libuuid1", "libexpat1")
 
 
-def _unpack(package: str, into: Path) -> None:
+def chromium() -> Path:
+    """A browser: the installed one, or one unpacked with every package that it needs and this machine lacks."""
+    if found := shutil.which("chromium", path=_ENVIRONMENT.get("PATH")):
+        return Path(found)
+    root = CACHE / "debian" / "chromium-with-dependencies"
+    if not root.exists():
+        if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
+            raise Missing("chromium: there is no apt-get on this machine. Install chromium.")
+        _made(root, lambda new: _unpack("chromium", new, with_dependencies=True))
+    # Debian's own script looks for the program in /usr/lib.
+    return _with_libraries(root / "usr" / "lib" / "chromium" / "chromium", [root])
+
+
+def _unpack(package: str, into: Path, *, with_dependencies: bool = False) -> None:
     """Lists of our own, so that neither root nor an `apt-get update` by hand is needed."""
     lists = CACHE / "debian" / "lists"
     (lists / "partial").mkdir(parents=True, exist_ok=True)
@@ -119,11 +133,17 @@ def _unpack(package: str, into: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         try:
             _run(["apt-get", "-qq", *mine, "update"])
-            _run(["apt-get", "-qq", *mine, "download", package], cwd=Path(folder))
+            packages = [package]
+            if with_dependencies:
+                # One line for each package that is not installed: 'URL' NAME_VERSION_ARCHITECTURE.deb SIZE HASH
+                install = ["--no-install-recommends", "--print-uris", "install", package]
+                lines = _run(["apt-get", "-qq", *mine, *install]).splitlines()
+                packages = [line.split()[1].partition("_")[0] for line in lines if line.startswith("'")]
+            _run(["apt-get", "-qq", *mine, "download", *packages], cwd=Path(folder))
         except subprocess.CalledProcessError as error:
             raise Missing(f"Debian's {package} cannot be had: {_last_words(error)}") from error
-        (archive,) = Path(folder).glob("*.deb")
-        _run(["dpkg-deb", "-x", str(archive), str(into)])
+        for archive in sorted(Path(folder).glob("*.deb")):
+            _run(["dpkg-deb", "-x", str(archive), str(into)])
 
 
 def go_program(name: str, module: str, version: str, package: str = "") -> Path:
