@@ -195,6 +195,8 @@ DIFFERENT = {
     "a semicolon": (get("/version;x"), 404, 400),
     "an origin": (get("/version", "localhost", "Origin: http://evil.example"), 200, 403),
     "another site": (get("/version", "localhost", "Sec-Fetch-Site: cross-site"), 200, 403),
+    "another port of this host": (get("/version", "localhost", "Sec-Fetch-Site: same-site"), 200, 403),
+    "an origin of another scheme": (get("/version", "localhost", "Origin: evil://localhost"), 200, 403),
     "by IPv6 and port": (get(host="[::1]:8001"), 403, 200),
     "a URL of another host": (get("http://evil.example/version"), 403, 400),
     "connect": (get("kubernetes.default:443", method="CONNECT"), 404, 405),

@@ -80,7 +80,8 @@ def _with_libraries(program: Path, roots: list[Path]) -> Path:
     """A script of the same name, that says where they are."""
     if not roots:
         return program
-    patterns = ("usr/lib/*-linux-*", "lib/*-linux-*", "usr/lib/*-linux-*/nss")
+    # Some packages have folders of their own, which their libraries are told of by an absolute path.
+    patterns = [f"{start}lib/*-linux-*{end}" for start in ("usr/", "") for end in ("", "/nss", "/pulseaudio")]
     folders = ":".join(str(path) for root in roots for each in patterns for path in sorted(root.glob(each)))
     script = program.parents[2] / "run" / program.name
     script.parent.mkdir(exist_ok=True)
