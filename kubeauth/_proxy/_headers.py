@@ -112,11 +112,11 @@ def _drop(kept: Headers, named: set[bytes]) -> None:
 
 
 def _allowed_upgrade(upgrades: Iterable[bytes]) -> bytes | None:
-    """The Upgrade header to send; None if a protocol in it is not allowed, or if there is none.
+    """The Upgrade header to send; None if it names a protocol that is not allowed, or no protocol.
 
     RFC 9110, 7.8: a list of `protocol-name ["/" protocol-version]`, both tokens. Names are compared without
     regard to case, as servers do. What only resembles an allowed protocol (`websocket/13`, `"websocket"`,
-    `websocket;x`) is none. Empty elements of a list are ignored (RFC 9110, 5.6.1.2).
+    `websocket;x`) is not allowed. Empty elements of a list are ignored (RFC 9110, 5.6.1.2).
     """
     listed = [each.strip(b" \t") for value in upgrades for each in value.split(b",")]
     protocols = [each for each in listed if each]
