@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._impersonation import Impersonation
 from kubeauth._config._model import Cluster, ExecStanza, User
@@ -16,6 +14,7 @@ from kubeauth._exec._values import ExecConfig, ExecOptions
 from kubeauth._secret import Secret
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+_NO_CLUSTER, _NO_USER = Cluster(), User()
 
 
 def build(
@@ -30,39 +29,34 @@ def build(
 ) -> ClientConfig:
     """The config for entries in which nothing is wrong."""
     cluster, user = selection.cluster, selection.user
-    config = ClientConfig(
+    # K46: over plain http nothing of the user is read, let alone sent.
+    tls = uses_tls(server)
+    tls_cluster, tls_user = (cluster, user) if tls else (_NO_CLUSTER, _NO_USER)
+    # K38: a key without a certificate is not a credential.
+    has_certificate = bool(tls_user.client_certificate or tls_user.client_certificate_data)
+    certificate = tls_user if has_certificate else _NO_USER
+    # One call and no dataclasses.replace: each of those would check all fields again.
+    return ClientConfig(
         server=server,
         namespace=namespace,
         context=selection.context_name or None,
         proxy_url=cluster.proxy_url or None,
         disable_compression=cluster.disable_compression,
         impersonate=_impersonation(user),
-    )
-    if not uses_tls(server):
-        # K46: over plain http nothing of the user's is read, let alone sent.
-        return config
-    config = replace(
-        config,
-        ca_data=cluster.certificate_authority_data or None,
-        ca_file=cluster.certificate_authority or None,
-        insecure_skip_tls_verify=cluster.insecure_skip_tls_verify,
-        tls_server_name=cluster.tls_server_name or None,
-        token=token,
-        token_file=user.token_file or None,
-        username=user.username or None,
-        password=user.password or None,
-        exec=_exec_config(user.exec, cluster, options, policy) if user.exec else None,
-        oidc=oidc,
-    )
-    if not (user.client_certificate or user.client_certificate_data):
-        # K38: a key without a certificate is no credential.
-        return config
-    return replace(
-        config,
-        client_cert_data=user.client_certificate_data or None,
-        client_key_data=user.client_key_data or None,
-        client_cert_file=user.client_certificate or None,
-        client_key_file=user.client_key or None,
+        ca_data=tls_cluster.certificate_authority_data or None,
+        ca_file=tls_cluster.certificate_authority or None,
+        insecure_skip_tls_verify=tls_cluster.insecure_skip_tls_verify,
+        tls_server_name=tls_cluster.tls_server_name or None,
+        token=token if tls else None,
+        token_file=tls_user.token_file or None,
+        username=tls_user.username or None,
+        password=tls_user.password or None,
+        exec=_exec_config(tls_user.exec, cluster, options, policy) if tls_user.exec else None,
+        oidc=oidc if tls else None,
+        client_cert_data=certificate.client_certificate_data or None,
+        client_key_data=certificate.client_key_data or None,
+        client_cert_file=certificate.client_certificate or None,
+        client_key_file=certificate.client_key or None,
     )
 
 

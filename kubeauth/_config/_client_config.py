@@ -11,6 +11,7 @@ from kubeauth._config._oidc import OidcConfig, OidcOptions
 from kubeauth._config._server import has_password, without_password
 from kubeauth._exec._policy import PluginPolicy
 from kubeauth._exec._values import ExecConfig, ExecOptions
+from kubeauth._field_types import check_fields, field_types
 from kubeauth._secret import HIDDEN, Secret
 from kubeauth.errors import ConfigError
 
@@ -38,6 +39,11 @@ class ClientConfig:
     `Secret`, paths are absolute. Printing it shows no secret. Pickling it sends no secret either: a
     config that came from files travels as a recipe (paths, context, overrides) and is loaded anew
     where it arrives, so those files must be there.
+
+    A config made by hand is checked: a field of another type than it says is a ConfigError that names the
+    field and never shows the value. At run time `token` and `password` may also be `str`, `client_key_data`
+    may be `bytes`, and files may be `os.PathLike`; what is read back has the declared type. (Type checkers
+    know the declared types alone: write `token=Secret("...")` for them.)
     """
 
     server: str
@@ -83,6 +89,9 @@ class ClientConfig:
     # Not a field: a config changed with dataclasses.replace is no longer what its recipe makes.
     _recipe: ClassVar[Recipe | None] = None
 
+    def __post_init__(self) -> None:
+        check_fields(self, _FIELDS)
+
     def describe(self) -> dict[str, str]:
         """What is set, by name, for a table or a log: without any secret, as in `repr`."""
         return {name: str(value) for name, value in self._shown()}
@@ -113,6 +122,7 @@ class ClientConfig:
         return _made, ({field.name: getattr(self, field.name) for field in fields(self)},)
 
 
+_FIELDS = field_types(ClientConfig, Impersonation, ExecConfig, OidcConfig)
 _SECRETS = ("token", "password", "client_key_data")
 
 
@@ -131,7 +141,8 @@ class _Mark(str):
 
 
 def _without_secrets(name: str, value: object) -> object:
-    if isinstance(value, Secret):
+    # By name as well: a traceback may print a config whose fields were rejected, before they were converted.
+    if isinstance(value, Secret) or name in _SECRETS:
         return _Mark(HIDDEN)
     if isinstance(value, bytes):
         return _Mark(f"<{len(value)} bytes>")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kubeauth._field_types import check_fields, field_types
 from kubeauth._frozen import FrozenDict
 
 # RFC 7230 token characters but for `%`, which would be read as the start of an escape.
@@ -25,9 +26,11 @@ class Impersonation:
     """`as-user-extra`."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "groups", tuple(self.groups))
-        extra = FrozenDict[str, tuple[str, ...]]((key, tuple(values)) for key, values in self.extra.items())
-        object.__setattr__(self, "extra", extra)
+        check_fields(self, _FIELDS)
+        object.__setattr__(self, "extra", FrozenDict[str, Sequence[str]](self.extra))
+
+
+_FIELDS = field_types(Impersonation)
 
 
 def impersonation_headers(impersonation: Impersonation) -> list[tuple[str, str]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kubeauth._config._server import without_password
+from kubeauth._field_types import check_fields, field_types
 from kubeauth._secret import HIDDEN, Secret
 from kubeauth.errors import ConfigError
 
@@ -28,13 +29,20 @@ class OidcOptions:
     """Whether to renew in the background, before the token ends."""
 
     def __post_init__(self) -> None:
+        check_fields(self, _OPTIONS_FIELDS)
         if not self.timeout > 0:
             raise ConfigError(f"OidcOptions.timeout must be more than 0 seconds; it is {self.timeout}")
 
 
+_OPTIONS_FIELDS = field_types(OidcOptions)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class OidcConfig:
-    """An OIDC auth provider as a kubeconfig names it, with the options it is used under."""
+    """An OIDC auth provider as a kubeconfig names it, with the options it is used under.
+
+    At run time a secret may also be given as `str`; it is wrapped in `Secret`.
+    """
 
     issuer_url: str
     client_id: str
@@ -50,9 +58,10 @@ class OidcConfig:
     """The kubeconfig that the user stands in, for new tokens; None if it came from no file."""
     user: str | None = None
     """The name of the entry there."""
-    options: OidcOptions = OidcOptions()
+    options: OidcOptions = field(default_factory=OidcOptions)
 
     def __post_init__(self) -> None:
+        check_fields(self, _CONFIG_FIELDS)
         for name, value in ((ISSUER, self.issuer_url), (CLIENT_ID, self.client_id)):
             if not value:
                 raise ConfigError(f"Must provide {name} for the auth provider oidc.")
@@ -67,7 +76,7 @@ class OidcConfig:
                 f"this OidcConfig holds secrets ({', '.join(hidden)}), so it cannot be pickled; send the "
                 "path of a kubeconfig, and call load_config there"
             )
-        return _made, ({field.name: getattr(self, field.name) for field in fields(self)},)
+        return _made, ({each.name: getattr(self, each.name) for each in fields(self)},)
 
     def __repr__(self) -> str:
         shown = [f"issuer_url={without_password(self.issuer_url)!r}", f"client_id={self.client_id!r}"]
@@ -78,6 +87,9 @@ class OidcConfig:
             f"{name}={value!r}" for name in ("ca_file", "path", "user") if (value := getattr(self, name))
         ]
         return f"OidcConfig({', '.join(shown)}, options={self.options!r})"
+
+
+_CONFIG_FIELDS = field_types(OidcConfig, OidcOptions)
 
 
 def _made(values: dict[str, Any]) -> OidcConfig:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os.path
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, cast
 
+from kubeauth._field_types import check_fields, field_types
 from kubeauth.errors import ConfigError
 
 ALLOW_ALL = "AllowAll"
@@ -24,8 +25,8 @@ class PluginPolicy:
     """What an `Allowlist` allows."""
 
     def __post_init__(self) -> None:
+        check_fields(self, _FIELDS)
         object.__setattr__(self, "kind", self.kind or ALLOW_ALL)
-        object.__setattr__(self, "commands", tuple(self.commands))
         problem = policy_problem(
             self.kind, self.commands if self.kind == ALLOWLIST else self.commands or None
         )
@@ -45,9 +46,10 @@ class PluginPolicy:
     @classmethod
     def allowlist(cls, commands: Sequence[str]) -> Self:
         """Only these may run: names looked up on PATH, or absolute paths."""
-        if isinstance(commands, str):
-            raise ConfigError("PluginPolicy.allowlist takes a list of commands, not one string")
-        return cls(ALLOWLIST, tuple(commands))
+        return cls(ALLOWLIST, cast("tuple[str, ...]", commands))  # a list becomes one in __post_init__
+
+
+_FIELDS = field_types(PluginPolicy)
 
 
 def policy_problem(kind: str, commands: Sequence[str] | None) -> str | None:

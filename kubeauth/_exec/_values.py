@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from kubeauth._documents import Json
+from kubeauth._documents import DocumentError, Json, plain
 from kubeauth._exec._policy import PluginPolicy
+from kubeauth._field_types import check_fields, field_types
 from kubeauth._frozen import HiddenDict
 from kubeauth._secret import HIDDEN
 from kubeauth.errors import ConfigError
@@ -34,17 +34,22 @@ class ExecOptions:
     """Why, for the error of a plugin that must."""
 
     def __post_init__(self) -> None:
+        check_fields(self, _OPTIONS_FIELDS)
         if self.timeout is not None and not self.timeout > 0:
             raise ConfigError(
                 f"ExecOptions.timeout must be more than 0 seconds, or None; it is {self.timeout}"
             )
 
 
+_OPTIONS_FIELDS = field_types(ExecOptions)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ExecConfig:
     """An exec plugin as a kubeconfig names it, with the options and policy it is run under.
 
-    Arguments, environment and cluster configuration may hold secrets: they are not printed.
+    Arguments, environment and cluster configuration may hold secrets: they are not printed. A field of
+    another type than it says is a ConfigError; a list is accepted for a tuple.
     """
 
     command: str
@@ -66,10 +71,15 @@ class ExecConfig:
     policy: PluginPolicy = field(default_factory=PluginPolicy.allow_all)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "args", tuple(self.args))
+        check_fields(self, _CONFIG_FIELDS)
         object.__setattr__(self, "env", HiddenDict[str, str](self.env))
-        # A copy of its own, so that what somebody does to the document does not reach a plugin.
-        object.__setattr__(self, "cluster_config", copy.deepcopy(self.cluster_config))
+        if self.cluster_config is None:
+            return
+        try:
+            # A copy, so that later changes to the document do not reach a plugin.
+            object.__setattr__(self, "cluster_config", plain(self.cluster_config))
+        except DocumentError as error:
+            raise ConfigError(f"ExecConfig.cluster_config must be a JSON value: {error.reason}") from None
 
     def hidden(self) -> list[str]:
         """The names of what is set here and neither printed nor pickled."""
@@ -87,12 +97,17 @@ class ExecConfig:
         # As client-go: the hint is left out, it is a stranger's text and says nothing here.
         config = HIDDEN if self.cluster_config is not None else "None"
         args = f"<{len(self.args)} hidden>" if self.args else "()"
+        # A traceback may print a value whose fields were rejected, before they were converted.
+        env = repr(self.env) if isinstance(self.env, HiddenDict) else HIDDEN
         return (
-            f"ExecConfig(command={self.command!r}, args={args}, env={self.env!r}, "
+            f"ExecConfig(command={self.command!r}, args={args}, env={env}, "
             f"api_version={self.api_version!r}, interactive_mode={self.interactive_mode!r}, "
             f"provide_cluster_info={self.provide_cluster_info!r}, cluster_config={config}, "
             f"options={self.options!r}, policy={self.policy!r})"
         )
+
+
+_CONFIG_FIELDS = field_types(ExecConfig, ExecOptions, PluginPolicy, unchecked=("cluster_config",))
 
 
 def _made(values: dict[str, Any]) -> ExecConfig:
