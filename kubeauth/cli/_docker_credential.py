@@ -76,7 +76,7 @@ def run(arguments: Sequence[str]) -> str:
     if action == "get":
         # Without a stdin nobody has said which.
         said = sys.stdin.buffer.read(_MOST) if sys.stdin is not None else b""
-        return _get(said.decode(errors="replace").strip())
+        return _get(said.decode(errors="replace").strip(" \t\r\n"))
     if action == "list":
         return "{}\n"  # whom providers know is known to them alone
     if action in ("store", "erase"):
@@ -96,6 +96,7 @@ def _get(server: str) -> str:
 
     if not server:
         raise Failed(_NO_SERVER)
+    host = host_of(server)
     flags = ProviderFlags()
     if not (flags.config_path and flags.bin_dir):
         raise Failed(
@@ -105,7 +106,6 @@ def _get(server: str) -> str:
         )
     flags.set_up_logging()
     flags.log_less()
-    host = host_of(server)
     with flags.providers() as providers:
         lookup = providers.lookup(f"{host}/")
         unasked = {answer.provider for answer in lookup.answers if not answer.matched}
@@ -122,9 +122,15 @@ def _get(server: str) -> str:
 
 def host_of(server: str) -> str:
     """The registry that a tool asks about, as it is in the names of images: `https://gcr.io` is `gcr.io`."""
-    scheme, separator, rest = server.partition("://")
-    host = (rest if separator and scheme.lower() in ("http", "https") else server).partition("/")[0]
-    host = host.rpartition("@")[2]
+    from kubeauth.registry._reference import registry_host
+
+    host = registry_host(server)
+    if host is None:
+        # The URL is not repeated: a password may be in it.
+        raise Failed(
+            "error: the server URL is not a registry. It must be host, host:port or https://host:port/path, "
+            "without user name, query and fragment, in ASCII."
+        )
     return "docker.io" if host in _HUB else host
 
 

@@ -15,6 +15,8 @@ _LONGEST_SHOWN = 300
 _IDENTIFIER = re.compile(r"[a-f0-9]{64}")
 _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
 _DOMAIN = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?")
+# Neither `@` nor any other character by which two programs could find two hosts in one URL.
+_SERVER_URL = re.compile(rf"(?:(?i:https?)://)?({_DOMAIN.pattern})(?:/[A-Za-z0-9._~/-]*)?")
 SEPARATOR = "(?:[._]|__|-+)"
 COMPONENT = f"[a-z0-9]+(?:{SEPARATOR}[a-z0-9]+)*"
 _PATH = re.compile(rf"{COMPONENT}(?:/{COMPONENT})*")
@@ -79,6 +81,16 @@ class ImageReference:
                 text, "a digest is sha256: and 64 hexadecimal digits in lower case (sha384: 96, sha512: 128)"
             )
         return cls(domain, path, tag or (None if at else "latest"), digest or None)
+
+
+def registry_host(server_url: str) -> str | None:
+    """The registry that a docker client names: `gcr.io`, `host:5000`, `https://index.docker.io/v1/`.
+
+    None if it is not one of these forms. A user name, a query, a fragment, an escape or a character beyond
+    ASCII is never right there, and what the host is would depend on the parser.
+    """
+    found = _SERVER_URL.fullmatch(server_url)
+    return found[1] if found else None
 
 
 def _at_registry(text: str) -> tuple[str, str]:

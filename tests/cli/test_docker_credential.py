@@ -83,13 +83,86 @@ def test_a_registry_with_a_port(node: Node, asked: Asked) -> None:
     [
         ("gcr.io", "gcr.io"),
         ("HTTPS://gcr.io:443/v2/", "gcr.io:443"),
-        ("https://me:secret@gcr.io/", "gcr.io"),
-        ("ftp://gcr.io", "ftp:"),
+        ("https://gcr.io/team/app", "gcr.io"),
         ("[::1]:5000", "[::1]:5000"),
+        ("https://[::1]:5000/v2/", "[::1]:5000"),
+        ("GCR.io", "GCR.io"),
     ],
 )
 def test_which_registry_is_meant(server: str, host: str) -> None:
     assert host_of(server) == host
+
+
+SPOOFED = [
+    "evil.example?@gcr.io",
+    "https://evil.example#@gcr.io",
+    "https://evil.example#@gcr.io/",
+    "https://evil.example/@gcr.io",
+    "evil.example/@gcr.io",
+    "evil.example\\@gcr.io",
+    "https://evil.example\\@gcr.io",
+    "https://evil.example\\.gcr.io",
+    "gcr.io\\@evil.example",
+    "https://me:s3ntinel@gcr.io/",
+    "https://me@gcr.io",
+    "evil.example:80@gcr.io",
+    "https://evil.example%2f@gcr.io",
+    "https://gcr.io%2eevil.example",
+    "https://gcr%2eio",
+    "https://gcr.io?evil.example",
+    "https://gcr.io#evil.example",
+    "https://gcr.io;evil.example",
+    "https://evil.example\t@gcr.io",
+    "https://evil.example \ngcr.io",
+    "evil.example\ngcr.io",
+    "gcr.io\x00.evil.example",
+    "gcr.io\x1f",
+    "gcr.io\x7f",
+    "g\u0441r.io",  # a Cyrillic letter
+    "gcr\u3002io",  # an ideographic full stop, which IDNA reads as a dot
+    "gcr.io\uff0fevil.example",
+    "gcr.io\u2044@evil.example",
+    "\uff47cr.io",
+    "gcr.io\u00ad",
+    "gcr.io\u00a0",
+    "gcr.io:",
+    "gcr.io:443:80",
+    "gcr.io:x",
+    "gcr.io:\u0664\u0664",
+    "[gcr.io]",
+    "[::1",
+    "[::1]gcr.io",
+    "[::1%25gcr.io]",
+    "gcr.io.",
+    ".gcr.io",
+    "-gcr.io",
+    "ftp://gcr.io",
+    "//gcr.io",
+    "https:gcr.io",
+    "https://https://gcr.io",
+    "https:///gcr.io",
+    "https://",
+    "*",
+    "*.io",
+]
+
+
+@pytest.mark.parametrize("server", SPOOFED)
+def test_a_url_in_which_two_hosts_could_be_read_gets_no_credential(
+    server: str, node: Node, asked: Asked
+) -> None:
+    script = node.provider(
+        "p",
+        "gcr.io",
+        "evil.example",
+        "*.io",
+        auth={"gcr.io": ("me", SENTINEL), "evil.example": ("me", SENTINEL)},
+    )
+    done = asked("get", server, env=node.environ())
+    assert (done.status, done.err) == (1, "")
+    assert done.out.startswith("error: the server URL is not a registry. It must be host, host:port or ")
+    assert "s3ntinel" not in done.out
+    assert not script.runs
 
 
 def test_the_first_of_several_is_told(node: Node, asked: Asked) -> None:
@@ -186,7 +259,7 @@ class TestErrorsAreOnStdout:
         node.provider("p", "gcr.io")
         done = asked("get", "gcr io\x1b", env=node.environ())
         assert (done.status, done.err) == (1, "")
-        assert "is no registry" in done.out or "is no image" in done.out
+        assert "is not a registry" in done.out
         assert "\x1b" not in done.out
 
     def test_bytes_that_are_no_text(self, node: Node) -> None:
