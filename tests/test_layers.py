@@ -12,7 +12,7 @@ import kubeauth
 
 ROOT = Path(kubeauth.__file__).parent
 
-FLOOR = {"_compat", "_connections", "_documents", "_field_types", "_fork", "_frozen", "_problem", "_secret", "errors"}
+FLOOR = {"_compat", "_connections", "_documents", "_field_types", "_fork", "_frozen", "_http", "_problem", "_secret", "errors"}
 MAY_IMPORT: dict[str, set[str]] = {
     "_problem": set(),
     "errors": {"_problem"},
@@ -21,6 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_fork": set(),
     "_compat": set(),
     "_frozen": set(),
+    "_http": set(),
     "_field_types": {"_secret", "errors"},
     "_documents": {"errors"},
     "_exec": FLOOR,

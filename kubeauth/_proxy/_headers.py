@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kubeauth._http import parse_content_length
 from kubeauth._proxy._refusal import Refused, bad_request
 
 Headers = list[tuple[bytes, bytes]]
@@ -59,7 +60,9 @@ def sent_on(given: Iterable[tuple[bytes, bytes]], host: bytes, *, may_upgrade: b
         elif name not in _OURS:
             kept.append((name, value))
         elif name == b"content-length":
-            length, has_length = int(value), True
+            if (length := parse_content_length(value)) is None:
+                raise bad_request("http", "the Content-Length is not valid")
+            has_length = True
         elif name == b"expect" and value.lower() != b"100-continue":
             raise Refused(417, "expect", "nothing can be expected but 100-continue")
     upgrade = _allowed_upgrade(upgrades) if may_upgrade and b"upgrade" in named else None

@@ -21,6 +21,7 @@ from kubeauth._credentials._credential import Credential
 from kubeauth._credentials._status import Status
 from kubeauth._credentials._staying import Staying
 from kubeauth._fork import call_after_fork
+from kubeauth._http import parse_content_length
 from kubeauth._secret import Secret
 from kubeauth._transport._given import config_of
 from kubeauth._transport._leases import Ledger, Pool
@@ -175,7 +176,8 @@ class TransportState(Staying, ABC, Generic[Inner]):
 
     def _is_short(self, response: ResponseLike) -> bool:
         lengths = [value for name, value in response.headers.raw if name.lower() == b"content-length"]
-        return len(lengths) == 1 and lengths[0].isdigit() and int(lengths[0]) <= _SHORT
+        length = parse_content_length(lengths[0]) if len(lengths) == 1 else None
+        return length is not None and length <= _SHORT
 
     def _worth_a_replay(self, request: RequestLike, refused: Credential, newer: Credential) -> bool:
         """Whether a request that met a 401 may go once more: it can be, and says something else."""

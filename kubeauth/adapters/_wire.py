@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from kubeauth._http import parse_content_length
 from kubeauth._transport._sign import Signer
 
 # What of a 401 is read before the request is repeated; with more, its connection is not worth it.
@@ -62,7 +63,8 @@ def signed(signer: Signer, request: Request, credential: Any) -> Request:
 
 def is_short(length: str | None) -> bool:
     """Whether a Content-Length says that reading to the end costs less than a new connection."""
-    return length is not None and length.isdigit() and int(length) <= SHORT
+    parsed = None if length is None else parse_content_length(length)
+    return parsed is not None and parsed <= SHORT
 
 
 def address_of(server: str) -> str:

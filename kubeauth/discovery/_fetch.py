@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kubeauth._config._client_config import ClientConfig
+from kubeauth._http import parse_content_length
 from kubeauth._secret import Secret
 from kubeauth.discovery._kubeconfig import MOST_BYTES
 from kubeauth.discovery._token import JWS_HEADER
@@ -83,7 +84,10 @@ def before_the_body(answer: Answer) -> Reply | NoReply | None:
         return Reply(answer.status_code, location=next(iter(_all(answer, "location")), None))
     if any(value.lower() != "identity" for value in _all(answer, "content-encoding")):
         return NoReply("it sent a compressed answer, which it was not asked for")
-    if any(len(value) > 9 or int(value) > MOST_BYTES for value in _all(answer, "content-length")):
+    lengths = [parse_content_length(value) for value in _all(answer, "content-length")]
+    if None in lengths:
+        return NoReply("it sent a Content-Length that is not a valid number")
+    if any(length is not None and length > MOST_BYTES for length in lengths):
         return NoReply(TOO_LONG)
     return None
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from kubeauth._http import parse_content_length
+
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 # All of a head, each line of which must be one of ours: else somebody could slip in headers of their own.
 _REQUEST = re.compile(
@@ -282,6 +284,7 @@ def _length(values: list[bytes], wrong: type[Exception]) -> int:
     """The one length that all values give."""
     said = {word.strip() for value in values for word in value.split(b",")}
     length = said.pop()
-    if said or not length.isdigit() or len(length) > 20:
+    parsed = None if said else parse_content_length(length)
+    if parsed is None:
         raise wrong("bad Content-Length")
-    return int(length)
+    return parsed

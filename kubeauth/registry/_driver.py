@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic
 from kubeauth._compat import discard_content
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._flight import Flight
+from kubeauth._http import parse_content_length
 from kubeauth._secret import Secret
 from kubeauth._transport._logs import keep_secrets_out_of_logs
 from kubeauth._transport._shapes import Request, RequestLike, Response, ResponseLike, URLLike
@@ -280,7 +281,8 @@ async def _aread(response: Any, limit: int) -> Body:
 def _may_be_short(response: ResponseLike, limit: int) -> bool:
     """Not if it says itself that it is longer. Then it is not begun: trio warns of who stops halfway."""
     lengths = [value for name, value in response.headers.multi_items() if name.lower() == "content-length"]
-    return all(length.isdigit() and int(length) <= limit for length in lengths)
+    parsed = [parse_content_length(length) for length in lengths]
+    return all(length is not None and length <= limit for length in parsed)
 
 
 def _patience(request: RequestLike) -> float | None:

@@ -16,6 +16,7 @@ from traceback import format_exception
 from typing import Any, Protocol
 
 from kubeauth._compat import shut_down
+from kubeauth._http import parse_content_length
 
 
 class SpokenAnswer(Protocol):
@@ -166,11 +167,17 @@ class _Conversation(BaseHTTPRequestHandler):
     def _converse(self) -> None:
         stream = self.request
         certificate = stream.getpeercert(binary_form=True) if isinstance(stream, ssl.SSLSocket) else None
+        try:
+            body = self._body()
+        except ValueError:
+            self.close_connection = True  # where the next request begins is not known
+            self.send_error(HTTPStatus.BAD_REQUEST, explain="the length of the body is not valid")
+            return
         request = RawRequest(
             method=self.command,
             path=self.path,
             headers=tuple(self.headers.items()),
-            body=self._body(),
+            body=body,
             certificate=certificate,
             sni=getattr(stream, "sni", None),
             connection=self._number,
@@ -194,7 +201,10 @@ class _Conversation(BaseHTTPRequestHandler):
                 self.rfile.readline()
             self.rfile.readline()
             return b"".join(parts)
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        length = parse_content_length(self.headers.get("Content-Length", "0"))
+        if length is None:
+            raise ValueError("Content-Length")
+        return self.rfile.read(length)
 
     def _say(self, answer: SpokenAnswer) -> None:
         body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()

@@ -16,7 +16,7 @@ import kubeauth
 from kubeauth import ClientConfig, Impersonation, Secret
 from kubeauth.adapters import kubernetes
 from kubeauth.errors import ConfigError, PluginFailed
-from kubeauth.testing import Answer, APIServer, Authority, PluginScript
+from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Received
 from tests.adapters.websockets import Shells, shells
 from tests.crowd import HeldPlugin
 from tests.residue import no_residue, temporary_files, wait_until
@@ -49,6 +49,27 @@ def test_fifty_threads_cause_one_run(server: APIServer, tmp_path: Path) -> None:
             thread.join()
     assert found == [3] * 50
     assert plugin.runs == 1
+
+
+@pytest.mark.parametrize("length", ["\xb2", "9" * 5000, "-1"])
+def test_a_401_with_an_invalid_length_is_repeated_on_another_connection(
+    server: APIServer, tmp_path: Path, length: str
+) -> None:
+    plugin = PluginScript(tmp_path)
+    plugin.answer(token="old")
+    server.tokens |= {"old": "alice", "new": "alice"}
+
+    def answer(request: Received) -> Answer:
+        if request.header("Authorization") == "Bearer new":
+            return Answer(body={"kind": "NamespaceList", "apiVersion": "v1", "items": []})
+        plugin.answer(token="new")
+        return Answer(401, b"", headers={"Content-Length": length, "Connection": "close"})
+
+    server.on("GET", "/api/v1/namespaces", answer)
+    config = kubeauth.load_config(server.kubeconfig({"exec": plugin.stanza()}))
+    with kubernetes.api_client(config) as api:
+        assert client.CoreV1Api(api).list_namespace().items == []
+    assert len(plugin.runs) == 2
 
 
 def test_settings_of_a_configuration_are_kept(server: APIServer) -> None:

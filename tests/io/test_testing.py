@@ -29,6 +29,18 @@ class TestAPIServer:
                 with client.stream("GET", "/watch"):
                     watch.wait_for_watchers()
 
+    @pytest.mark.parametrize("length", [b"-1", b"\xb2", b"9" * 5000, b"1_0"])
+    def test_a_request_of_invalid_length_is_rejected(self, length: bytes) -> None:
+        with APIServer(tls=False) as server:
+            address = httpx.URL(server.url)
+            with socket.create_connection((address.host, address.port or 80), timeout=20) as stream:
+                stream.sendall(b"POST /api HTTP/1.1\r\nHost: h\r\nContent-Length: " + length + b"\r\n\r\n")
+                received = b""
+                while more := stream.recv(65536):
+                    received += more
+        assert received.startswith(b"HTTP/1.1 400 ")
+        assert server.requests == []
+
     def test_in_an_event_loop(self) -> None:
         async def main() -> None:
             async with (

@@ -387,3 +387,22 @@ def test_a_certificate_that_is_not_trusted_is_the_librarys_error(face: Face, reg
     ) as driver:
         with pytest.raises(face.library.ConnectError):
             driver.get(registry.url + MANIFEST)
+
+
+@pytest.mark.parametrize("length", ["²", "9" * 5000, "-1", "1_0"])
+def test_a_401_with_an_invalid_length_is_not_read(face: Face, length: str) -> None:
+    """No transport of ours passes such a response on; others may."""
+    challenge = {"WWW-Authenticate": 'Bearer realm="https://reg.test/token"'}
+
+    def answer(request: Any) -> Any:
+        if request.url.path == "/token":
+            return face.library.Response(200, json={"token": "t"})
+        if "Authorization" in request.headers:
+            return face.library.Response(200)
+        headers = [(name.encode(), value.encode()) for name, value in challenge.items()]
+        headers.append((b"Content-Length", length.encode("latin-1")))
+        return face.library.Response(401, headers=headers, stream=face.library.ByteStream(b"x"))
+
+    auth, transport = auth_of(face)(ALICE), face.library.MockTransport(answer)
+    with face.library.Client(auth=auth, transport=transport) as it:
+        assert it.get(f"https://reg.test{MANIFEST}").status_code == 200
