@@ -190,6 +190,12 @@ class Answer:
 
     def _measure(self, lengths: list[bytes], codings: list[bytes]) -> None:
         """How long the body is."""
+        # Checked first, and also where there is no body to measure: a proxy on the way may go by either, and
+        # a server that writes such a header cannot be trusted with another request. As h11 does.
+        length = _length(lengths, self._broken) if lengths else None
+        is_chunked = bool(codings) and _is_chunked(codings, self._broken)
+        if is_chunked and lengths:
+            self.keeps = False
         if self.status == 101 and not self._upgrades:
             raise self._broken("101 Switching Protocols, which nobody asked for")
         if self.status == 101 or (self._method == "CONNECT" and 200 <= self.status < 300):
@@ -199,14 +205,12 @@ class Answer:
             self.complete = True
         elif self.status < 200:
             pass  # another head follows
-        elif codings:
-            self._chunked = _is_chunked(codings, self._broken)
+        elif is_chunked:
+            self._chunked = True
             self._left = 0
-            if lengths:
-                self.keeps = False  # somebody in between may have gone by the other
-        elif lengths:
-            self._left = _length(lengths, self._broken)
-            self.complete = self._left == 0
+        elif length is not None:
+            self._left = length
+            self.complete = length == 0
         else:
             self.keeps = False
 

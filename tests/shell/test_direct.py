@@ -151,6 +151,24 @@ class TestAnswers:
             assert it.get("/").content == b"ok"
             assert len(server.talks) == 2
 
+    @pytest.mark.parametrize(
+        ("method", "answer"),
+        [
+            ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\n"),
+            ("GET", b"HTTP/1.1 204 No Content\r\nTransfer-Encoding: gzip\r\n\r\n"),
+            ("GET", b"HTTP/1.1 304 Not Modified\r\nContent-Length: -1\r\n\r\n"),
+            ("GET", b"HTTP/1.1 103 Early Hints\r\nContent-Length: x\r\n\r\n" + OK),
+        ],
+    )
+    def test_bad_framing_without_a_body_is_an_error_and_the_connection_is_closed(
+        self, face: Face, method: str, answer: bytes
+    ) -> None:
+        with no_residue(), RawServer(always(answer), always(OK)) as server, client(face, server) as it:
+            with pytest.raises(face.library.RemoteProtocolError):
+                it.request(method, "/")
+            assert it.get("/").content == b"ok"
+            assert len(server.talks) == 2
+
     def test_a_long_one(self, face: Face, authority: Authority) -> None:
         body = bytes(range(256)) * 20_000
         answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)

@@ -384,6 +384,96 @@ def test_a_damaged_answer_is_the_same_to_h11_or_none_to_one_of_us(
         assert ours == theirs
 
 
+BAD_FRAMING = [
+    b"Content-Length: -1", b"Content-Length: +5", b"Content-Length: ", b"Content-Length: abc",
+    b"Content-Length: 5, 6", b"Content-Length: 5,", b"Content-Length: 5\r\nContent-Length: 6",
+    b"Content-Length: " + b"9" * 21, b"Content-Length: " + b"9" * 5000, b"Content-Length: \xb2",
+    b"Transfer-Encoding: ", b"Transfer-Encoding: gzip", b"Transfer-Encoding: identity",
+    b"Transfer-Encoding: gzip, chunked", b"Transfer-Encoding: chunked, chunked",
+    b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", b"Transfer-Encoding: chunked;q=1",
+    b"Transfer-Encoding: chunked\r\nContent-Length: x", b"Content-Length: x\r\nTransfer-Encoding: chunked",
+]  # fmt: skip
+GOOD_FRAMING = [
+    b"Content-Length: 0", b"Content-Length: 5", b"Content-Length: 5, 5",
+    b"Content-Length: 5\r\nContent-Length: 5", b"Transfer-Encoding: chunked", b"X: y",
+]  # fmt: skip
+METHODS = ["GET", "HEAD", "POST", "OPTIONS"]
+BODILESS = [100, 102, 103, 199, 204, 304]
+
+
+def with_framing(status: int, framing: bytes) -> bytes:
+    """A response of that status, with the final one after it if it announces another; no body."""
+    final = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" if status < 200 else b""
+    return b"HTTP/1.1 %d X\r\n%b\r\n\r\n" % (status, framing) + final
+
+
+@pytest.mark.parametrize("framing", BAD_FRAMING)
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("status", [*BODILESS, 200, 206, 401, 404, 500])
+def test_bad_framing_is_rejected_also_where_there_is_no_body(
+    status: int, method: str, framing: bytes
+) -> None:
+    """As h11 does it: RemoteProtocolError, and so the connection is not used again."""
+    received = with_framing(status, framing)
+    assert by_h11(received, method) is None
+    with pytest.raises(Broken) as caught:
+        read(received, method=method)
+    assert "Content-Length" in str(caught.value) or "Transfer-Encoding" in str(caught.value)
+
+
+@pytest.mark.parametrize("framing", BAD_FRAMING)
+@pytest.mark.parametrize(("method", "status"), [("GET", 101), ("CONNECT", 200), ("CONNECT", 403)])
+def test_bad_framing_is_rejected_before_something_else_is_spoken(
+    method: str, status: int, framing: bytes
+) -> None:
+    with pytest.raises(Broken, match=r"Content-Length|Transfer-Encoding"):
+        read(b"HTTP/1.1 %d X\r\n%b\r\n\r\n" % (status, framing), method=method, upgrades=True)
+
+
+@pytest.mark.parametrize("framing", GOOD_FRAMING)
+@pytest.mark.parametrize(
+    ("method", "status"), [*[("GET", status) for status in BODILESS], ("HEAD", 200), ("HEAD", 404)]
+)
+def test_right_framing_is_read_as_h11_reads_it_where_there_is_no_body(
+    method: str, status: int, framing: bytes
+) -> None:
+    received = with_framing(status, framing)
+    ours, theirs = by_us(received, method, []), by_h11(received, method)
+    assert ours is not None
+    assert theirs is not None
+    assert (ours[0], ours[2:]) == (theirs[0], theirs[2:])
+
+
+def test_a_length_beside_chunks_is_the_last_of_a_connection_also_without_a_body() -> None:
+    both = b"Content-Length: 5\r\nTransfer-Encoding: chunked"
+    assert not read(with_framing(204, both))[0].keeps
+    assert not read(with_framing(200, both), method="HEAD")[0].keeps
+
+
+FRAMING_VALUES = st.one_of(
+    st.sampled_from([b"0", b"5", b"5, 5", b"5,6", b"-1", b"", b"chunked", b"Chunked", b"gzip", b"9" * 21]),
+    st.text("0123456789,+- xX_", max_size=6).map(str.encode),
+    st.binary(max_size=4),
+)
+
+
+@given(
+    st.sampled_from([*BODILESS, 200, 404]),
+    st.sampled_from(METHODS),
+    st.lists(
+        st.tuples(st.sampled_from([b"Content-Length", b"transfer-encoding", b"X"]), FRAMING_VALUES),
+        max_size=3,
+    ),
+)
+def test_whatever_h11_rejects_is_rejected(
+    status: int, method: str, headers: list[tuple[bytes, bytes]]
+) -> None:
+    framing = b"\r\n".join(b"%b: %b" % header for header in headers) or b"X: y"
+    received = with_framing(status, framing)
+    if by_h11(received, method) is None:
+        assert by_us(received, method, []) is None
+
+
 NAMES = st.one_of(TOKENS, st.sampled_from([b"Host", b"Content-Length", b"Transfer-Encoding", b"Connection"]))
 ANYTHING = st.one_of(
     st.sampled_from([b"chunked", b"Chunked", b"gzip", b"close", b"0", b"5", b"5, 5", b"+5", b" 5", b"5\t"]),
