@@ -79,7 +79,7 @@ class ExecConfig:
             # A copy, so that later changes to the document do not reach a plugin.
             object.__setattr__(self, "cluster_config", plain(self.cluster_config))
         except DocumentError as error:
-            raise ConfigError(f"ExecConfig.cluster_config must be a JSON value: {error.reason}") from None
+            raise ConfigError(f"ExecConfig.cluster_config must be JSON: {error.reason}") from None
 
     def hidden(self) -> list[str]:
         """The names of what is set here and neither printed nor pickled."""

@@ -47,8 +47,7 @@ def given_config(source: object, *, with_tokens: bool) -> DockerConfig | Problem
             hint = "For the text of a docker config pass bytes: from_docker_config(text.encode())."
             return Problem("a str is taken for a path, and this one looks like a docker config", hint=hint)
         decode = flat_entries if os.path.basename(path) == DOCKERCFG else either_entries
-        hint = "Check the path and its permissions."
-        return _named_config(path, decode, hint=hint, with_tokens=with_tokens)
+        return _named_config(path, decode, hint="Check the path.", with_tokens=with_tokens)
     if isinstance(source, Mapping):
         document = mapping_document(source)
     elif isinstance(source, bytes | bytearray | memoryview):
@@ -71,11 +70,12 @@ def _users_config(surroundings: Surroundings, *, with_tokens: bool) -> DockerCon
 
 
 def _named_config(path: str, decode: Decode, *, hint: str, with_tokens: bool) -> DockerConfig | Problem:
-    found = read_config(path, decode, with_tokens=with_tokens) or Problem("it does not exist", path)
+    """`hint` is for a file that does not exist; what is in the file has hints of its own."""
+    found = read_config(path, decode, with_tokens=with_tokens) or Problem("it does not exist", hint=hint)
     if isinstance(found, DockerConfig):
         return found
     message = f"cannot use the docker config {shown_path(path)}: {found.message}"
-    return replace(found, message=message, path=shown_path(path), hint=found.hint or hint)
+    return replace(found, message=message, path=shown_path(path))
 
 
 def read_config(path: str, decode: Decode, *, with_tokens: bool) -> DockerConfig | Problem | None:
@@ -88,7 +88,7 @@ def read_config(path: str, decode: Decode, *, with_tokens: bool) -> DockerConfig
     except FileNotFoundError:
         return None
     except OSError as error:
-        return Problem(f"cannot read it: {reason(error)}")
+        return Problem(f"cannot read it: {reason(error)}", hint="Check the path and its permissions.")
     document = document_of(data)
     found = document if isinstance(document, Problem) else decode(document, with_tokens=with_tokens)
     return found if isinstance(found, Problem) else DockerConfig(found, path)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from kubeauth._documents import DocumentError, Json, plain, read_json
+from kubeauth._documents import DocumentError, Json, kind_of, plain, read_json
 from kubeauth.errors import Problem
 from kubeauth.registry._values import RegistryCredential
 
@@ -26,6 +26,8 @@ _FIELDS = ("username", "password", "email", "auth")
 _TOKENS = ("identitytoken", "registrytoken")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _LOG_IN = "Log in again with `docker login`, or write the entry anew."
+_SHAPE = 'It must look like {"auths": {"registry.example": {"auth": "..."}}}, as `docker login` writes it.'
+_NOT_JSON = "Correct the JSON there, or write it anew with `docker login`."
 
 
 def shown_key(key: str) -> str:
@@ -96,7 +98,9 @@ def config_entries(document: Json, *, at: str = "", with_tokens: bool = False) -
     if document is None:
         return {}
     if not isinstance(document, dict):
-        return Problem("a docker config must be an object", field=at or None)
+        return Problem(
+            f"a docker config must be an object, not {kind_of(document)}", field=at or None, hint=_SHAPE
+        )
     auths = None
     for name, value in document.items():
         if name.lower() == "auths" and value is not None:
@@ -109,7 +113,9 @@ def flat_entries(document: Json, *, at: str = "", with_tokens: bool = False) -> 
     if document is None:
         return {}
     if not isinstance(document, dict):
-        return Problem("the entries must be an object", field=at or None)
+        return Problem(
+            f"the entries must be an object, not {kind_of(document)}", field=at or None, hint=_SHAPE
+        )
     found: Entries = {}
     for key, entry in document.items():
         credential = entry_credential(entry, at=f'{at}["{shown_key(key)}"]', with_tokens=with_tokens)
@@ -136,11 +142,13 @@ def _is_flat(key: str, value: Json) -> bool:
 def document_of(data: bytes) -> Json | Problem:
     """One JSON document, as Go would take it; not YAML."""
     if len(data) > LIMIT:
-        return Problem(f"it is larger than {LIMIT // 2**20} MiB")
+        return Problem(f"it is larger than {LIMIT // 2**20} MiB", hint="Is it a docker config at all?")
     try:
         return read_json(data)
     except DocumentError as error:
-        return Problem(str(error))
+        if not data.strip():
+            return Problem("it is empty", hint=_SHAPE)
+        return Problem(str(error), hint=_NOT_JSON)
 
 
 @dataclass(frozen=True, slots=True)

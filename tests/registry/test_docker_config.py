@@ -162,6 +162,36 @@ def test_what_is_not_json_is_refused_from_bytes_and_from_a_file(text: bytes, tmp
 
 
 @pytest.mark.parametrize(
+    ("text", "what", "hint"),
+    [
+        (b'{"auths": {\n  "a.io": {"auth": "s3ntinel",}}}', "line 2, column ", "Correct the JSON there"),
+        (b'{"auths": {"a.io": {"auth": "s3ntinel"', "line 1, column ", "Correct the JSON there"),
+        (b"auths: {s3ntinel: {}}", "line 1, column 1: not valid JSON", "Correct the JSON there"),
+        (b"\xff", "not valid UTF-8", "Correct the JSON there"),
+        (b" \n", "it is empty", '{"auths": '),
+        (b'["s3ntinel"]', "a docker config must be an object, not a list", '{"auths": '),
+        (b'{"auths": "s3ntinel"}', "the entries must be an object, not a string", '{"auths": '),
+        (b'{"auths": {"a.io": "s3ntinel"}}', "an entry must be an object", "Log in again"),
+        (b'{"auths": {"a.io": {"auth": "s3ntinel!"}}}', "it is not base64", "Log in again"),
+    ],
+)
+def test_the_advice_is_about_what_is_malformed(text: bytes, what: str, hint: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(text)
+    for error in (refused(text), refused(path)):
+        assert what in str(error)
+        assert hint in str(error)
+        assert "permissions" not in str(error)
+        assert "Check the path" not in str(error)
+        assert "s3ntinel" not in str(error)
+
+
+def test_the_advice_for_what_cannot_be_read_is_about_the_path(tmp_path: Path) -> None:
+    assert str(refused(tmp_path / "none")).endswith("it does not exist\n  Check the path.")
+    assert str(refused(tmp_path)).endswith("\n  Check the path and its permissions.")
+
+
+@pytest.mark.parametrize(
     "document",
     [b"{}", b"null", b'{"auths": null}', b'{"auths": {}}', b'{"credsStore": "desktop"}', b'{"credHelpers": {"gcr.io": "gcloud"}}',
      b'{"HttpHeaders": {"User-Agent": "x"}}', b'{"detachKeys": "ctrl-q", "proxies": {}}'],

@@ -109,7 +109,7 @@ def test_an_allowlist_of_one_string_is_rejected() -> None:
 
 
 def test_a_cluster_config_is_json() -> None:
-    with pytest.raises(ConfigError, match="must be a JSON value: a value of type set"):
+    with pytest.raises(ConfigError, match="must be JSON: a value of type set"):
         ExecConfig(command="c", api_version="v", cluster_config={"s3ntinel": {1}})
 
 
