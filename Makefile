@@ -83,6 +83,10 @@ e2e: $(READY) ## Run the end-to-end tests: a real API server, real plugins, real
 	kubectl=$$($(BIN)/python -m tests.e2e.prepare --kubectl); \
 	PATH="$$(dirname "$$kubectl"):$$PATH" $(PYTEST) -q -m oracle tests/differential -n 2 --dist worksteal
 
+.PHONY: attacks
+attacks: $(READY) ## Run the tests with hostile input, and write the table of them in docs/security.md
+	$(BIN)/python -m scripts.attack_table -n 2 --dist worksteal
+
 SECONDS ?= 600
 .PHONY: soak
 soak: $(READY) ## Wear it out: a server that is killed, connections that are cut, a plugin that fails (SECONDS=600)

@@ -147,6 +147,11 @@ SPOOFED = [
 ]
 
 
+@pytest.mark.attack(
+    "docker-credential-kubeauth",
+    "server URLs with two hosts: `evil.example?@gcr.io`, user names, fragments, backslashes, escapes, IDNA lookalikes",
+    "an error; no provider is run",
+)
 @pytest.mark.parametrize("server", SPOOFED)
 def test_a_url_in_which_two_hosts_could_be_read_gets_no_credential(
     server: str, node: Node, asked: Asked

@@ -143,6 +143,11 @@ def rest_of(connection: socket.socket) -> bytes:
     return found
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "slowloris: no handshake, half a head, half a body, responses that are not read",
+    "closed after a time limit; other clients are served",
+)
 @pytest.mark.parametrize(
     "said",
     [
@@ -177,6 +182,11 @@ def test_who_does_not_say_enough_is_hung_up_on_b19(tmp_path: Path, authority: Au
     assert serving(tmp_path, authority, work) == answers
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "slowloris: no handshake, half a head, half a body, responses that are not read",
+    "closed after a time limit; other clients are served",
+)
 @pytest.mark.parametrize(
     "said", [b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"], ids=["nothing", "a part", "http"]
 )
@@ -261,6 +271,11 @@ def test_who_says_it_slowly_and_in_time_is_answered_b19(tmp_path: Path, authorit
     assert b"204 No Content" in serving(tmp_path, authority, work, PATIENT)
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "slowloris: no handshake, half a head, half a body, responses that are not read",
+    "closed after a time limit; other clients are served",
+)
 def test_who_does_not_read_is_hung_up_on_b19(tmp_path: Path, authority: Authority) -> None:
     async def work(server: Server) -> int:
         with await server.connected() as lazy:
@@ -298,6 +313,11 @@ def is_over(connection: socket.socket) -> bool:
         return True
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "connection flood, before and after the handshake",
+    "never more than the limit; idle connections make room, requests in progress are answered",
+)
 @pytest.mark.parametrize("kind", ["raw", "silent", "used"])
 def test_who_has_been_idle_for_the_longest_makes_room_b19(
     tmp_path: Path, authority: Authority, kind: str
@@ -329,6 +349,11 @@ def test_who_has_been_idle_for_the_longest_makes_room_b19(
     assert 1 <= sum(gone) <= 3
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "connection flood, before and after the handshake",
+    "never more than the limit; idle connections make room, requests in progress are answered",
+)
 def test_if_all_are_being_answered_nobody_new_is_let_in_b19(tmp_path: Path, authority: Authority) -> None:
     async def work(server: Server) -> bytes:
         busy = [await server.connected() for _ in range(FEW)]
@@ -352,6 +377,11 @@ def test_if_all_are_being_answered_nobody_new_is_let_in_b19(tmp_path: Path, auth
     assert serving(tmp_path, authority, work, PATIENT) == b""
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "connection flood, before and after the handshake",
+    "never more than the limit; idle connections make room, requests in progress are answered",
+)
 def test_many_who_say_nothing_are_never_more_than_there_may_be_b19(
     tmp_path: Path, authority: Authority
 ) -> None:
@@ -369,6 +399,11 @@ def test_many_who_say_nothing_are_never_more_than_there_may_be_b19(
     assert serving(tmp_path, authority, work, PATIENT) <= FEW
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "clients that keep their connection open while the webhook stops",
+    "it stops after a time limit",
+)
 @pytest.mark.parametrize(
     "said", [b"", b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /health HTTP/1.1\r\n"]
 )

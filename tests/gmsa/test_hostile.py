@@ -47,6 +47,11 @@ WRONG: list[Any] = [
 ]  # fmt: skip
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "documents that are not pods: wrong types, cycles, depth, millions of values",
+    "denied with 400 before the API server is contacted",
+)
 @pytest.mark.parametrize("document", WRONG, ids=range(len(WRONG)))
 def test_what_is_no_pod_is_400_b24(document: Any) -> None:
     known = cluster()
@@ -71,12 +76,22 @@ def test_what_is_null_is_not_there_as_in_go() -> None:
         assert cluster().create(document).allowed
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "documents that are not pods: wrong types, cycles, depth, millions of values",
+    "denied with 400 before the API server is contacted",
+)
 def test_a_pod_of_too_many_values_is_denied() -> None:
     document = pod(containers=[container("a")])
     document["spec"]["containers"][0]["args"] = ["x"] * 1_000_001
     assert cluster().create(document).code == 400
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "pods with thousands of containers",
+    "denied with 422 above 1000; below, one request for each credential spec",
+)
 def test_a_thousand_options_cost_one_question() -> None:
     many = pod(containers=[container(str(n), "web-spec") for n in range(1000)])
     known = cluster()
@@ -84,6 +99,11 @@ def test_a_thousand_options_cost_one_question() -> None:
     assert len(known.reviewed) == 1
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "pods with thousands of containers",
+    "denied with 422 above 1000; below, one request for each credential spec",
+)
 @pytest.mark.parametrize("member", LISTS.values())
 def test_nobody_looks_at_more_than_a_thousand_containers(member: str) -> None:
     many = pod(**{"containers": [container("a")], member: [container(str(n)) for n in range(1001)]})
@@ -93,6 +113,11 @@ def test_nobody_looks_at_more_than_a_thousand_containers(member: str) -> None:
         known.expand(many)
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "documents that are not pods: wrong types, cycles, depth, millions of values",
+    "denied with 400 before the API server is contacted",
+)
 @pytest.mark.parametrize("kind", ["Deployment", "List", "pod", "", 5, []])
 def test_what_is_called_otherwise_is_no_pod_b23(kind: Any) -> None:
     document = {**pod("web-spec", containers=[container("a")]), "kind": kind}
@@ -110,6 +135,11 @@ def test_shipped_lists_alone_are_looked_at_by_compat_b15() -> None:
     assert not known.was_asked
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "contents of credential specs in errors and tracebacks",
+    "never, also not with the values of variables",
+)
 def test_tracebacks_and_values_do_not_hold_contents_b75() -> None:
     document = pod("gone", containers=[container("c", None, SENTINEL)])
     try:

@@ -277,6 +277,11 @@ def test_a_large_answer_is_sent_in_pieces_so_that_nobody_has_to_keep_it_b19(know
     assert [each["more_body"] for each in pieces] == [True] * (len(pieces) - 1) + [False]
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "large reviews, many at a time",
+    "health checks and small reviews are answered; few large bodies are held in memory",
+)
 def test_a_review_that_takes_long_to_read_holds_nobody_up_b19(
     known: KnownSpecs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,6 +319,11 @@ def test_a_review_that_takes_long_to_read_holds_nobody_up_b19(
     assert used(known, both) == [400]  # there is no operation
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "large reviews, many at a time",
+    "health checks and small reviews are answered; few large bodies are held in memory",
+)
 def test_few_large_bodies_are_kept_at_a_time_and_small_ones_pass_b19(known: KnownSpecs) -> None:
     async def many(caller: httpx.AsyncClient) -> list[int]:
         over, codes, begun = anyio.Event(), list[int](), [anyio.Event() for _ in range(16)]
@@ -463,6 +473,11 @@ def test_a_denial_is_one_line_of_the_log_whatever_is_in_it_b83(
         assert word in line
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "log injection by names in a review",
+    "one line for each review, in which no field can be forged",
+)
 def test_nobody_writes_in_the_log_what_is_ours_to_say_b83(
     known: KnownSpecs, caplog: pytest.LogCaptureFixture
 ) -> None:

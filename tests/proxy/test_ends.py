@@ -119,6 +119,7 @@ def test_nothing_is_left_behind(backend: str, server: APIServer) -> None:
         watch.end()
 
 
+@pytest.mark.attack("proxy", "other users of the machine open the Unix socket", "only its owner can connect")
 def test_a_socket_is_its_owners_alone(proxied: Proxied, server: APIServer, tmp_path: Path) -> None:
     path = tmp_path / "sock"
     proxy = proxied(server.config(token="alices-token"), unix_socket=str(path))

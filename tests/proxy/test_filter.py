@@ -32,6 +32,11 @@ def code_of(asked: Asked, filter: Filter | None = None, *, hosts: bool = True) -
     return 200
 
 
+@pytest.mark.attack(
+    "proxy",
+    "DNS rebinding and pages of other sites: `Host`, `Origin`, `Sec-Fetch-Site`",
+    "403 before the API server is contacted",
+)
 @pytest.mark.parametrize(
     ("host", "code"),
     [
@@ -57,6 +62,11 @@ def test_one_host() -> None:
     assert code_of(Asked("GET", "/", []), hosts=False) == 200
 
 
+@pytest.mark.attack(
+    "proxy",
+    "DNS rebinding and pages of other sites: `Host`, `Origin`, `Sec-Fetch-Site`",
+    "403 before the API server is contacted",
+)
 @pytest.mark.parametrize(
     ("origin", "code"),
     [
@@ -74,6 +84,11 @@ def test_origins(origin: str, code: int) -> None:
     assert code_of(Asked("GET", "/api", ["localhost"], [origin]), hosts=False) == 200
 
 
+@pytest.mark.attack(
+    "proxy",
+    "DNS rebinding and pages of other sites: `Host`, `Origin`, `Sec-Fetch-Site`",
+    "403 before the API server is contacted",
+)
 @pytest.mark.parametrize(
     ("site", "code"),
     [

@@ -47,6 +47,11 @@ def open_wires(proxy: Proxy) -> Iterator[OpenWires]:
         yield lambda count: (stack.enter_context(proxy.connect()) for _ in range(count))
 
 
+@pytest.mark.attack(
+    "proxy",
+    "connection flood: silent, half a request head, idle after a request",
+    "new clients are answered, and requests in progress go on",
+)
 @pytest.mark.parametrize("flood", [send_nothing, send_half_a_head, complete_request])
 def test_a_new_client_is_answered_and_a_watch_goes_on(
     proxy: Proxy, server: APIServer, open_wires: OpenWires, flood: Callable[[Wire], None]

@@ -38,6 +38,11 @@ def test_what_the_connection_names_stays() -> None:
     ]
 
 
+@pytest.mark.attack(
+    "proxy",
+    "headers that remove impersonation (`Connection`) or change the protocol (`Upgrade: h2c`)",
+    "rejected, or not sent on",
+)
 @pytest.mark.parametrize("name", [b"Authorization", b"impersonate-user", b"Impersonate-Extra-Scopes"])
 def test_who_asks_cannot_be_taken_away(name: bytes) -> None:
     """Somebody behind a gateway that impersonates its users would be the gateway itself."""
@@ -99,6 +104,11 @@ def test_upgrades_in_several_headers_are_one_list() -> None:
     assert sent_on([*upgrade, (b"upgrade", b"h2c")], b"api:6443").upgrade is None
 
 
+@pytest.mark.attack(
+    "proxy",
+    "headers that remove impersonation (`Connection`) or change the protocol (`Upgrade: h2c`)",
+    "rejected, or not sent on",
+)
 @pytest.mark.parametrize(
     "protocol",
     [

@@ -100,6 +100,11 @@ TABLE: dict[str, tuple[bytes, int]] = {
 }  # fmt: skip
 
 
+@pytest.mark.attack(
+    "proxy",
+    "malformed or forbidden requests over a socket: hosts, origins, ways to `exec`, lengths, chunks, bare CR, NUL, giant heads",
+    "a 4xx or 5xx response, nothing reaches the API server, and the next client is served",
+)
 @pytest.mark.parametrize("case", TABLE)
 def test_the_table(proxy: Proxy, server: APIServer, case: str) -> None:
     said, code = TABLE[case]
@@ -115,6 +120,11 @@ def test_the_table(proxy: Proxy, server: APIServer, case: str) -> None:
     assert b"you are in" not in answer
 
 
+@pytest.mark.attack(
+    "proxy",
+    "request smuggling: conflicting lengths, chunks beside a length, a request inside a rejected one",
+    "at most one request reaches the API server, with one framing; the connection is closed after what is invalid",
+)
 def test_a_length_beside_chunks_is_refused_or_not_passed_on(proxy: Proxy, server: APIServer) -> None:
     """h11 goes by the chunks, and so does what is sent: nobody behind us sees another request in them."""
     inner = "GET /api/v1/secrets HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -127,6 +137,11 @@ def test_a_length_beside_chunks_is_refused_or_not_passed_on(proxy: Proxy, server
         assert (request.header("Content-Length"), request.body) == (None, inner.encode())
 
 
+@pytest.mark.attack(
+    "proxy",
+    "request smuggling: conflicting lengths, chunks beside a length, a request inside a rejected one",
+    "at most one request reaches the API server, with one framing; the connection is closed after what is invalid",
+)
 def test_what_comes_behind_a_refusal_is_not_taken_for_a_request(proxy: Proxy, server: APIServer) -> None:
     inner = b"GET /api/v1/secrets HTTP/1.1\r\nHost: localhost\r\n\r\n"
     refused = b"POST /a//b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(inner)
@@ -144,6 +159,11 @@ def test_who_is_refused_may_ask_for_something_else(proxy: Proxy) -> None:
             assert code_of(wire.until(b"}")) == code
 
 
+@pytest.mark.attack(
+    "proxy",
+    "request smuggling: conflicting lengths, chunks beside a length, a request inside a rejected one",
+    "at most one request reaches the API server, with one framing; the connection is closed after what is invalid",
+)
 def test_a_refusal_before_a_body_that_makes_no_sense(proxy: Proxy) -> None:
     head = b"POST /a//b HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     answer = proxy.say(head + b"no size\r\n")
@@ -151,6 +171,11 @@ def test_a_refusal_before_a_body_that_makes_no_sense(proxy: Proxy) -> None:
     assert answer.count(b"HTTP/1.1 ") == 1
 
 
+@pytest.mark.attack(
+    "proxy",
+    "slowloris: heads, bodies and connections that do not continue",
+    "408 or closed after a time limit",
+)
 def test_a_slow_head_has_an_end(proxied: Proxied, server: APIServer) -> None:
     proxy = proxied(server.config(token="alices-token"), limits={"head_seconds": 0.2})
     with proxy.connect() as wire:
@@ -162,6 +187,11 @@ def test_a_slow_head_has_an_end(proxied: Proxied, server: APIServer) -> None:
     wait_until(lambda: proxy.counts.connections == 0)
 
 
+@pytest.mark.attack(
+    "proxy",
+    "slowloris: heads, bodies and connections that do not continue",
+    "408 or closed after a time limit",
+)
 def test_a_slow_head_behind_another_request_has_an_end(proxied: Proxied, server: APIServer) -> None:
     proxy = proxied(server.config(token="alices-token"), limits={"head_seconds": 0.2, "idle_seconds": 3600.0})
     with proxy.connect() as wire:
@@ -171,6 +201,11 @@ def test_a_slow_head_behind_another_request_has_an_end(proxied: Proxied, server:
     assert said.count(b"HTTP/1.1 408 ") == 1
 
 
+@pytest.mark.attack(
+    "proxy",
+    "slowloris: heads, bodies and connections that do not continue",
+    "408 or closed after a time limit",
+)
 def test_a_slow_body_has_an_end(proxied: Proxied, server: APIServer) -> None:
     proxy = proxied(server.config(token="alices-token"), limits={"idle_seconds": 0.2})
 
@@ -185,6 +220,11 @@ def test_a_slow_body_has_an_end(proxied: Proxied, server: APIServer) -> None:
     wait_until(lambda: proxy.counts.connections == 0)
 
 
+@pytest.mark.attack(
+    "proxy",
+    "slowloris: heads, bodies and connections that do not continue",
+    "408 or closed after a time limit",
+)
 def test_who_says_nothing_is_hung_up_on(proxied: Proxied, server: APIServer) -> None:
     proxy = proxied(server.config(token="alices-token"), limits={"idle_seconds": 0.2})
     with proxy.connect() as wire:
@@ -199,6 +239,11 @@ def test_who_says_nothing_is_hung_up_on(proxied: Proxied, server: APIServer) -> 
     wait_until(is_answered_once)
 
 
+@pytest.mark.attack(
+    "proxy",
+    "clients that disconnect or reset in the middle",
+    "the connection is released, and a response that is cut is never complete",
+)
 def test_who_leaves_in_the_middle_of_a_head_or_body(proxy: Proxy, server: APIServer) -> None:
     for said in (
         b"GET /version HT",
@@ -232,6 +277,11 @@ def test_who_says_no_more_has_left(proxy: Proxy, server: APIServer) -> None:
     wait_until(lambda: proxy.counts.connections == 0)
 
 
+@pytest.mark.attack(
+    "proxy",
+    "clients that disconnect or reset in the middle",
+    "the connection is released, and a response that is cut is never complete",
+)
 def test_what_was_said_to_who_leaves_cannot_be_taken_for_the_whole(proxy: Proxy, server: APIServer) -> None:
     watch = server.watch("/watch")
     with proxy.connect() as wire:
@@ -268,6 +318,11 @@ def is_whole(said: bytes) -> bool:
     return False
 
 
+@pytest.mark.attack(
+    "proxy",
+    "clients that disconnect or reset in the middle",
+    "the connection is released, and a response that is cut is never complete",
+)
 def test_who_hangs_up_with_a_reset(proxy: Proxy, server: APIServer) -> None:
     watch = server.watch("/watch")
     for said in (b"GET /version HT", get("/watch"), post("Content-Length: 10", body="{")):
@@ -280,6 +335,11 @@ def test_who_hangs_up_with_a_reset(proxy: Proxy, server: APIServer) -> None:
     assert proxy.get("/version").status_code == 200
 
 
+@pytest.mark.attack(
+    "proxy",
+    "clients that disconnect or reset in the middle",
+    "the connection is released, and a response that is cut is never complete",
+)
 @pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="the system does not say")
 @pytest.mark.parametrize("reset", [False, True])
 def test_who_leaves_is_noticed_also_behind_what_nobody_reads(
@@ -298,6 +358,11 @@ def test_who_leaves_is_noticed_also_behind_what_nobody_reads(
     wait_until(lambda: proxy.counts.connections == 0)
 
 
+@pytest.mark.attack(
+    "proxy",
+    "clients that send single bytes, or never read",
+    "other clients are served, and nothing is buffered without limit",
+)
 def test_who_sends_a_byte_at_a_time_does_not_keep_the_others_from_their_turn(backend: str) -> None:
     size = 10_000
 
@@ -327,6 +392,11 @@ def test_who_sends_a_byte_at_a_time_does_not_keep_the_others_from_their_turn(bac
     assert turns > len(parts) / 2  # who is first in a round is left to chance
 
 
+@pytest.mark.attack(
+    "proxy",
+    "clients that send single bytes, or never read",
+    "other clients are served, and nothing is buffered without limit",
+)
 def test_who_does_not_read_is_waited_for_and_nothing_piles_up(proxy: Proxy, server: APIServer) -> None:
     """What the server sends stays with the server, but for what fits in between."""
     sent, whole = 0, 600 * 65536

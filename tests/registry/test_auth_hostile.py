@@ -37,6 +37,11 @@ def challenged(realm: str) -> Callable[[RawRequest], Answer]:
     return lambda _: Answer(401, {}, headers={"WWW-Authenticate": f'Bearer realm="{realm}",service="s"'})
 
 
+@pytest.mark.attack(
+    "RegistryAuth",
+    "a challenge with an unsafe realm: http, a user name, backslashes, no host",
+    "no request, and no credential, is sent there",
+)
 @pytest.mark.parametrize(
     ("realm", "why"),
     [
@@ -105,6 +110,11 @@ def test_a_plain_registry_may_have_a_safe_realm_9_15(
             assert driver.get(plain.url + MANIFEST).status_code == 200
 
 
+@pytest.mark.attack(
+    "RegistryAuth",
+    "challenges, rejections and redirects from another host",
+    "no credential is sent there, and none is dropped because of it",
+)
 def test_a_challenge_from_elsewhere_is_not_believed_9_16(
     face: Face, authority: Authority, registry: Registry
 ) -> None:
@@ -117,6 +127,11 @@ def test_a_challenge_from_elsewhere_is_not_believed_9_16(
     assert registry.tokens.requests == []
 
 
+@pytest.mark.attack(
+    "RegistryAuth",
+    "challenges, rejections and redirects from another host",
+    "no credential is sent there, and none is dropped because of it",
+)
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refusal_from_elsewhere_burns_no_credential_9_16(
     face: Face, authority: Authority, registry: Registry, status: int
@@ -137,6 +152,11 @@ def test_a_refusal_from_elsewhere_burns_no_credential_9_16(
     assert len(registry.tokens.requests) == 1
 
 
+@pytest.mark.attack(
+    "RegistryAuth",
+    "challenges, rejections and redirects from another host",
+    "no credential is sent there, and none is dropped because of it",
+)
 def test_storage_never_sees_the_token_9_15_9_17(face: Face, authority: Authority, registry: Registry) -> None:
     """The registry sends who may have a blob to somebody else's storage, on another port of the same host."""
     ours = registry.serve
@@ -182,6 +202,11 @@ def test_a_token_follows_to_https_on_the_same_host_9_17(face: Face) -> None:
     assert all("evil" not in url for url, _ in seen)
 
 
+@pytest.mark.attack(
+    "RegistryAuth",
+    "challenges, rejections and redirects from another host",
+    "no credential is sent there, and none is dropped because of it",
+)
 @pytest.mark.parametrize("follow", [True, False])
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_token_endpoint_that_redirects_gets_nobody_a_password_9_15(
@@ -219,6 +244,11 @@ def endless() -> Iterator[bytes]:
 IGNORE_TRIO = pytest.mark.filterwarnings("ignore:.*:pytest.PytestUnraisableExceptionWarning")
 
 
+@pytest.mark.attack(
+    "RegistryAuth",
+    "token replies that are malformed, endless, compressed, or hold a line break",
+    "a ChallengeError that names the reason; at most 1 MiB is read",
+)
 @IGNORE_TRIO
 @pytest.mark.parametrize(
     ("answer", "why"),
@@ -254,6 +284,9 @@ def test_a_reply_that_makes_no_sense_9_10(
     assert (len(registry.tokens.requests), registry.authorizations) == (1, [""])
 
 
+@pytest.mark.attack(
+    "RegistryAuth", "401 or 403 to every request, with any number of credentials", "at most 15 requests"
+)
 def test_a_401_for_ever_ends(face: Face, authority: Authority, registry: Registry) -> None:
     registry.respond = lambda _: Answer(401, {}, headers=registry.challenge("repository:team/app:pull"))
     with client(face, authority, auth_of(face)(ALICE)) as driver:
@@ -264,6 +297,9 @@ def test_a_401_for_ever_ends(face: Face, authority: Authority, registry: Registr
         assert (len(registry.requests), len(registry.tokens.requests)) == (4, 2)
 
 
+@pytest.mark.attack(
+    "RegistryAuth", "401 or 403 to every request, with any number of credentials", "at most 15 requests"
+)
 @pytest.mark.parametrize("is_known", [True, False])
 def test_any_number_of_credentials_costs_a_few_requests(
     face: Face, authority: Authority, registry: Registry, is_known: bool
@@ -284,6 +320,11 @@ def test_any_number_of_credentials_costs_a_few_requests(
     assert len(registry.requests) + len(registry.tokens.requests) <= 15
 
 
+@pytest.mark.attack(
+    "RegistryAuth",
+    "a 401 with an endless body, a compression bomb or an invalid length",
+    "it is neither read to its end nor decompressed",
+)
 @IGNORE_TRIO
 def test_a_401_without_end_is_not_read_to_its_end(
     face: Face, authority: Authority, registry: Registry
@@ -303,6 +344,11 @@ def test_a_401_without_end_is_not_read_to_its_end(
         assert (response.status_code, response.content) == (401, b"")
 
 
+@pytest.mark.attack(
+    "RegistryAuth",
+    "a 401 with an endless body, a compression bomb or an invalid length",
+    "it is neither read to its end nor decompressed",
+)
 def test_a_401_that_is_a_bomb_is_not_unpacked(face: Face, authority: Authority, registry: Registry) -> None:
     """Both libraries read a response before they send the next request, and unpack what they read."""
     ours = registry.serve
@@ -321,6 +367,11 @@ def test_a_401_that_is_a_bomb_is_not_unpacked(face: Face, authority: Authority, 
     assert (response.status_code, [each.content for each in response.history]) == (200, [b"", b""])
 
 
+@pytest.mark.attack(
+    "RegistryAuth",
+    "challenges that are too long, or that demand every scope",
+    "ignored, or reduced to what the request needs",
+)
 @pytest.mark.parametrize("padding", ["x" * 9000, '",' * 5000])
 def test_a_challenge_that_is_too_long_is_none(
     face: Face, authority: Authority, registry: Registry, padding: str
@@ -332,6 +383,11 @@ def test_a_challenge_that_is_too_long_is_none(
     assert registry.tokens.requests == []
 
 
+@pytest.mark.attack(
+    "RegistryAuth",
+    "challenges that are too long, or that demand every scope",
+    "ignored, or reduced to what the request needs",
+)
 def test_a_registry_that_wants_every_scope_gets_what_the_request_needs(
     face: Face, authority: Authority, registry: Registry
 ) -> None:
@@ -345,6 +401,7 @@ def test_a_registry_that_wants_every_scope_gets_what_the_request_needs(
     assert registry.tokens.requests[0].path.count("scope=") == 1
 
 
+@pytest.mark.attack("RegistryAuth", "secrets in errors, logs, reprs and tracebacks", "none")
 def test_no_secret_is_ever_shown(
     face: Face, authority: Authority, registry: Registry, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -389,6 +446,11 @@ def test_a_certificate_that_is_not_trusted_is_the_librarys_error(face: Face, reg
             driver.get(registry.url + MANIFEST)
 
 
+@pytest.mark.attack(
+    "RegistryAuth",
+    "a 401 with an endless body, a compression bomb or an invalid length",
+    "it is neither read to its end nor decompressed",
+)
 @pytest.mark.parametrize("length", ["²", "9" * 5000, "-1", "1_0"])
 def test_a_401_with_an_invalid_length_is_not_read(face: Face, length: str) -> None:
     """No transport of ours passes such a response on; others may."""

@@ -52,7 +52,7 @@ def test_h11_accepts_whatever_is_accepted(value: bytes) -> None:
     length = parse_content_length(value)
     if length is None:
         return
-    request = h11.Request(method="GET", target="/", headers=[("Host", "h"), (b"Content-Length", value)])
+    request = h11.Request(method="GET", target="/", headers=[(b"Host", b"h"), (b"Content-Length", value)])
     assert int(dict(request.headers)[b"content-length"]) == length
 
 
