@@ -15,10 +15,12 @@ from typing import Any
 
 import yaml
 
+from kubeauth.testing._script import build_shebang
+
 V1BETA1 = "client.authentication.k8s.io/v1beta1"
 
 # What `server plugin` does, where there is no Go. Without site-packages, so that it starts quickly.
-PLUGIN = """#!{python} -IS
+PLUGIN = """{shebang}
 import socket, sys
 with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as control:
     control.sendall(b'{{"do": "issue", "run": "%b"}}\\n' % sys.argv[2].encode())
@@ -106,7 +108,7 @@ def served(directory: Path, program: Path | None) -> Iterator[Server]:
         command, plugin = [str(program), "serve"], [str(program), "plugin"]
     else:
         script = directory / "plugin"
-        script.write_text(PLUGIN.format(python=sys.executable))
+        script.write_text(PLUGIN.format(shebang=build_shebang(sys.executable)))
         script.chmod(0o700)
         command, plugin = [sys.executable, "-m", "benchmarks.asyncio_server"], [str(script)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

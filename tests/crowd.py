@@ -16,12 +16,13 @@ import httpx
 import kubeauth
 from kubeauth import ClientConfig, ExecConfig
 from kubeauth.testing import FakeClock
+from kubeauth.testing._script import build_shebang
 
 THREADS = 20
 # Kind, and how many tasks it has.
 LOOPS = (("asyncio", 327), ("asyncio", 327), ("trio", 326))
 
-_SCRIPT = """#!{python} -IS
+_SCRIPT = """{shebang}
 import os, sys, time
 here = os.path.abspath(__file__)
 runs = os.open(here + ".runs", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -41,7 +42,7 @@ class HeldPlugin:
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / "plugin"
-        self.path.write_text(_SCRIPT.format(python=sys.executable))
+        self.path.write_text(_SCRIPT.format(shebang=build_shebang(sys.executable)))
         self.path.chmod(0o700)
         self.says("t1")
 

@@ -14,9 +14,10 @@ from typing import Any
 from cryptography import x509
 
 from kubeauth.testing import Answer, APIServer, Authority, Received
+from kubeauth.testing._script import build_shebang
 
 # Asks the issuer, which lives in the test's process, over a socket: starts in a moment.
-_SCRIPT = """#!{python} -IS
+_SCRIPT = """{shebang}
 import socket, sys
 connection = socket.socket(socket.AF_UNIX)
 connection.connect({address!r})
@@ -60,7 +61,7 @@ class Issuer:
         self._authority = authority
         self._lifetime = lifetime
         address = str(directory / "issuer")
-        self.path.write_text(_SCRIPT.format(python=sys.executable, address=address))
+        self.path.write_text(_SCRIPT.format(shebang=build_shebang(sys.executable), address=address))
         self.path.chmod(0o700)
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(address)

@@ -18,11 +18,12 @@ import pytest
 from kubeauth import ClientConfig, ExecConfig, ExecOptions
 from kubeauth._exec import _process
 from kubeauth.testing import APIServer
+from kubeauth.testing._script import build_shebang
 from tests.kubeconfigs import V1
 from tests.residue import wait_until
 
 # What to do is in a file beside it: a program that is replaced while another thread forks may be busy.
-_SCRIPT = f"""#!{sys.executable} -IS
+_SCRIPT = f"""{build_shebang(sys.executable)}
 import json, os, signal, subprocess, sys, time
 here = os.path.abspath(__file__)
 def note(what, number):

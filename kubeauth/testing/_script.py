@@ -32,12 +32,30 @@ sys.exit(answer["exit_code"])
 """
 
 
+# Linux reads that much of the line before 5.1; others have their own limits.
+_MAX_SHEBANG = 127
+
+
+def build_shebang(python: str, options: str = "-IS") -> str:
+    """The first lines of a Python script that runs with `python`, also where its path has a space in it.
+
+    The kernel splits a `#!` line at blanks, without quoting. As pip does for the scripts of a virtual
+    environment, `/bin/sh` then starts the interpreter, with a line that Python reads as a string.
+    """
+    line = f"#!{python} {options}".rstrip()
+    if not any(char.isspace() for char in python) and len(os.fsencode(line)) <= _MAX_SHEBANG:
+        return line
+    return f"""#!/bin/sh\n'''exec' "{python}" {options} "$0" "$@"\n' '''"""
+
+
 class Script:
     """A program in a directory of yours."""
 
     def __init__(self, directory: str | os.PathLike[str], name: str, particulars: str) -> None:
         self.path = Path(directory, name).absolute()
-        self.path.write_text(f"#!{sys.executable} -IS\n{_HEAD}{particulars}{_REST}", encoding="utf-8")
+        self.path.write_text(
+            f"{build_shebang(sys.executable)}\n{_HEAD}{particulars}{_REST}", encoding="utf-8"
+        )
         self.path.chmod(0o700)
 
     def _say(

@@ -18,6 +18,7 @@ from kubeauth.cli import main
 from kubeauth.cli._app import COMMANDS, commands_of, parser_of
 from kubeauth.cli._complete import Offer, names_in_kubeconfig, offered
 from kubeauth.cli._completion import Shell
+from kubeauth.testing._script import build_shebang
 
 EKS = "arn:aws:eks:eu-west-1:123:cluster/prod"
 NAMES = {
@@ -186,7 +187,7 @@ class TestNamesInAKubeconfig:
 
 
 # Asks the real program what to offer, and writes down what it is run with.
-STUB = """#!{python}
+STUB = """{shebang}
 import json, sys
 if sys.argv[1:2] == ["__complete"]:
     from kubeauth.cli import main
@@ -213,8 +214,8 @@ class Terminal:
 
         self.record = directory / "record"
         for name, text in {
-            "kubeauth": STUB.format(python=sys.executable, record=str(self.record)),
-            "kubeauth-script": f'#!/bin/sh\nexec {sys.executable} -m kubeauth completion "$1"\n',
+            "kubeauth": STUB.format(shebang=build_shebang(sys.executable, ""), record=str(self.record)),
+            "kubeauth-script": f'#!/bin/sh\nexec "{sys.executable}" -m kubeauth completion "$1"\n',
         }.items():
             (directory / name).write_text(text)
             (directory / name).chmod(0o755)

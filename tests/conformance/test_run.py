@@ -412,7 +412,7 @@ class TestStreams:
 
     def test_stdin_is_null_x17(self, tmp_path: Path) -> None:
         script = ShellPlugin(tmp_path)
-        script.path.write_text(f"#!/bin/sh\ncat >{tmp_path}/heard\nprintf '{credential('t')}'\n")
+        script.path.write_text(f"#!/bin/sh\ncat >\"{tmp_path}/heard\"\nprintf '{credential('t')}'\n")
         assert token(plugin(exec_config(script.path)).ask()) == "t"
         assert (tmp_path / "heard").read_bytes() == b""
 

@@ -19,6 +19,7 @@ import kubeauth
 from kubeauth._exec._codec import PluginCredential, read_output
 from kubeauth.errors import KubeAuthError
 from kubeauth.testing import APIServer, Authority
+from kubeauth.testing._script import build_shebang
 from tests.conformance.plugins import V1, V1BETA1, credential, stanza_of
 from tests.conformance.test_output import TABLE, status
 
@@ -27,7 +28,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.timeout(180)]
 EXTENSION = "client.authentication.k8s.io/exec"
 
 # Keeps how it was called, byte for byte, and is the same for both.
-SPY = f"""#!{sys.executable} -IS
+SPY = f"""{build_shebang(sys.executable)}
 import json, os, sys
 kept = {{name.decode(): value.decode("latin-1") for name, value in os.environb.items()}}
 with open(__file__ + ".seen", "w") as file:

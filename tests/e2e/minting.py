@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from kubeauth.testing import Authority
+from kubeauth.testing._script import build_shebang
 from tests.oidc_issuer import Issuer
 
-_SCRIPT = """#!{python} -IS
+_SCRIPT = """{shebang}
 import json, os, socket, sys
 told = [os.environ.get("KUBERNETES_EXEC_INFO"), sys.argv[1:], os.environ.get("E2E_VARIABLE"), os.isatty(0)]
 connection = socket.socket(socket.AF_UNIX)
@@ -42,7 +43,7 @@ class Mint:
         address = "\0kubeauth-" + secrets.token_hex(
             8
         )  # no file: the name of one could be too long for a socket
-        self.path.write_text(_SCRIPT.format(python=sys.executable, address=address))
+        self.path.write_text(_SCRIPT.format(shebang=build_shebang(sys.executable), address=address))
         self.path.chmod(0o700)
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(address)

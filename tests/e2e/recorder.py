@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kubeauth.testing._script import build_shebang
+
 # Without site-packages, so it starts quickly.
-_SCRIPT = r"""#!{python} -IS
+_SCRIPT = r"""{shebang}
 import json, os, subprocess, sys
 if os.isatty(0):
     stdin = "terminal"
@@ -65,7 +67,9 @@ class Recorder:
     def __init__(self, directory: Path, name: str, program: Path) -> None:
         directory.mkdir(exist_ok=True)
         self._runs = directory / f".{name}.runs"
-        script = _SCRIPT.format(python=sys.executable, program=str(program), runs=str(self._runs))
+        script = _SCRIPT.format(
+            shebang=build_shebang(sys.executable), program=str(program), runs=str(self._runs)
+        )
         self.path = directory / name
         self.path.write_text(script)
         self.path.chmod(0o700)

@@ -59,7 +59,7 @@ def _kept(directory: Path, plugin: dict[str, Any]) -> dict[str, Any]:
     """The same plugin, but what it prints is kept."""
     directory.mkdir()
     script = directory / "plugin"
-    script.write_text(f'#!/bin/sh\n{sys.executable} "$@" | tee -a {directory / "printed"}\n')
+    script.write_text(f'#!/bin/sh\n"{sys.executable}" "$@" | tee -a "{directory / "printed"}"\n')
     script.chmod(0o700)
     return plugin | {"command": str(script)}
 

@@ -11,6 +11,7 @@ from typing import Any
 from kubeauth.registry._observer import ProviderObserver
 from kubeauth.registry._providers import CredentialProviders
 from kubeauth.testing import FakeClock, ProviderScript
+from kubeauth.testing._script import build_shebang
 
 IMAGE = "test.registry.io/foo/bar"
 TOKENS: dict[str, Any] = {
@@ -20,7 +21,7 @@ TOKENS: dict[str, Any] = {
 }
 
 # Says that it runs, and waits until it is let go.
-_HELD = """#!{python} -IS
+_HELD = """{shebang}
 import json, os, sys, time
 here = os.path.abspath(__file__)
 asked = json.load(sys.stdin)
@@ -44,7 +45,7 @@ class HeldProvider:
 
     def __init__(self, directory: Path, name: str = "provider") -> None:
         self.path = directory / name
-        self.path.write_text(_HELD.format(python=sys.executable))
+        self.path.write_text(_HELD.format(shebang=build_shebang(sys.executable)))
         self.path.chmod(0o700)
         self.says("password")
 
@@ -120,7 +121,7 @@ class Watching:
 
 def script_of(path: Path, body: str) -> Path:
     """A provider in Python, for what ProviderScript would never do."""
-    path.write_text(f"#!{sys.executable} -IS\nimport json, os, subprocess, sys, time\n{body}\n")
+    path.write_text(f"{build_shebang(sys.executable)}\nimport json, os, subprocess, sys, time\n{body}\n")
     path.chmod(0o700)
     return path
 

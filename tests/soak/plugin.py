@@ -21,13 +21,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from kubeauth.testing import Authority
+from kubeauth.testing._script import build_shebang
 from tests.oidc_issuer import Issuer
 from tests.soak.plan import Plan
 
 USERS = ("cert", "token")
 
 # Says nothing and waits until it is told something, or killed. One in two cannot be asked to go.
-_SCRIPT = """#!{python} -IS
+_SCRIPT = """{shebang}
 import signal, socket, sys
 connection = socket.socket(socket.AF_UNIX)
 connection.connect({address!r})
@@ -73,7 +74,7 @@ class Plugins:
         address = "\0kubeauth-" + secrets.token_hex(
             8
         )  # no file: the name of one could be too long for a socket
-        self.path.write_text(_SCRIPT.format(python=sys.executable, address=address))
+        self.path.write_text(_SCRIPT.format(shebang=build_shebang(sys.executable), address=address))
         self.path.chmod(0o700)
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(address)
