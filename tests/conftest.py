@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import signal
-import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,17 +15,11 @@ from kubeauth._credentials._shared import SHARED
 from kubeauth.testing import APIServer, Authority, FakeClock
 from tests.faces import DIRECT, FACES, Face
 from tests.residue import set_aside
+from tests.support import environment
 
 # No test asserts a time, so neither does hypothesis: the machine may be busy.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
-
-# Whatever a developer's shell says about clusters and proxies, tests start from nothing.
-SCRUBBED = (
-    "KUBECONFIG KUBERC KUBERNETES_MASTER KUBERNETES_SERVICE_HOST KUBERNETES_SERVICE_PORT POD_NAMESPACE "
-    "KUBERNETES_EXEC_INFO HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY REQUEST_METHOD "
-    "http_proxy https_proxy all_proxy no_proxy SSL_CERT_FILE SSL_CERT_DIR"
-)
 
 
 def pytest_configure() -> None:
@@ -55,23 +50,33 @@ def system_authorities(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, system_authorities: Path) -> None:
-    for name in SCRUBBED.split():
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("SSL_CERT_FILE", str(system_authorities))
-    monkeypatch.setenv("SSL_CERT_DIR", str(system_authorities.parent / "none"))
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-
-
 @pytest.fixture(autouse=True, scope="session")
-def own_temporary_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """So that what others leave there is not taken for ours."""
-    before, tempfile.tempdir = tempfile.tempdir, str(tmp_path_factory.mktemp("tmp"))
-    yield
-    tempfile.tempdir = before
+def session_environment(
+    tmp_path_factory: pytest.TempPathFactory, system_authorities: Path
+) -> Iterator[Iterator[Path]]:
+    """For fixtures of the session too. Returns paths for directories that are not there yet, one for each test."""
+    directory = tmp_path_factory.mktemp("session")
+    with environment.isolate(directory):
+        os.environ["SSL_CERT_FILE"] = str(system_authorities)
+        os.environ["SSL_CERT_DIR"] = str(system_authorities.parent / "none")
+        yield (directory / "tmp" / str(number) for number in itertools.count())
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, session_environment: Iterator[Path]
+) -> Iterator[None]:
+    """What the shell, the user's files and other programs' temporary files say, no test sees: see
+    `tests.support.environment`. Each test has a home and a directory for temporary files of its own.
+    """
+    home, temporary = tmp_path / "home", next(session_environment)
+    home.mkdir()
+    temporary.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    with environment.use_temporary_directory(temporary):
+        yield
+    with suppress(OSError):  # a test that leaves files there is one about such files
+        temporary.rmdir()
 
 
 @pytest.fixture(autouse=True)

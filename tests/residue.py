@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.support.environment import use_temporary_directory
+
 
 def descriptors() -> int:
     return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
@@ -29,17 +31,8 @@ def temporary_files() -> set[str]:
 @contextmanager
 def temporary_directory_of_ones_own() -> Iterator[None]:
     """So that what other programs do in the common one is not taken for ours."""
-    before = tempfile.tempdir, os.environ.get("TMPDIR")
-    with tempfile.TemporaryDirectory() as directory:
-        tempfile.tempdir = os.environ["TMPDIR"] = directory
-        try:
-            yield
-        finally:
-            tempfile.tempdir = before[0]
-            if before[1] is None:
-                del os.environ["TMPDIR"]
-            else:
-                os.environ["TMPDIR"] = before[1]
+    with tempfile.TemporaryDirectory() as directory, use_temporary_directory(Path(directory)):
+        yield
 
 
 def _state_and_parent(entry: Path) -> tuple[str, int]:

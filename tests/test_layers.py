@@ -12,7 +12,7 @@ import kubeauth
 
 ROOT = Path(kubeauth.__file__).parent
 
-FLOOR = {"_compat", "_connections", "_documents", "_field_types", "_fork", "_frozen", "_http", "_problem", "_secret", "errors"}
+FLOOR = {"_compat", "_connections", "_documents", "_field_types", "_fork", "_frozen", "_http", "_problem", "_secret", "_streams", "errors"}
 MAY_IMPORT: dict[str, set[str]] = {
     "_problem": set(),
     "errors": {"_problem"},
@@ -23,6 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_frozen": set(),
     "_http": set(),
     "_field_types": {"_secret", "errors"},
+    "_streams": set(),
     "_documents": {"errors"},
     "_exec": FLOOR,
     "_config": FLOOR | {"_exec"},

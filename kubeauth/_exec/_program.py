@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import NoReturn, TypeVar
 
+from kubeauth._streams import flush_stderr
 from kubeauth.errors import KubeAuthError
 
 _TRACEBACK = "KUBEAUTH_PLUGIN_TRACEBACK"
@@ -39,7 +40,10 @@ def run_program(
             import traceback
 
             traceback.print_exc()
-        print(f"{os.path.basename(sys.argv[0])}: {_in_a_line(error)}", file=sys.stderr)
+        with suppress(OSError):  # stderr may be full: the exit status is still right
+            print(f"{os.path.basename(sys.argv[0])}: {_in_a_line(error)}", file=sys.stderr)
+    finally:
+        flush_stderr()
     sys.exit(status)
 
 

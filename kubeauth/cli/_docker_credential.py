@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from kubeauth import __version__
+from kubeauth._streams import flush_stderr
 from kubeauth.cli._ends import Failed, end_of, end_on_signals, fault_of, tell
 from kubeauth.cli._terminal import harmless
 
@@ -53,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except BaseException as error:
         end = end_of(error) or fault_of(error)
         status = end.told() if end is not None else 1
+    finally:
+        if arguments is None:
+            flush_stderr()
     raise SystemExit(status)
 
 

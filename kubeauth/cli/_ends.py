@@ -11,6 +11,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeGuard
 
+from kubeauth._streams import discard
 from kubeauth.errors import ConfigError, CredentialError, KubeAuthError, TLSError
 
 if TYPE_CHECKING:
@@ -122,8 +123,7 @@ class End(NamedTuple):
         """Says it."""
         if self.closes_output:
             # Else the interpreter would try to write the rest at its exit, and complain.
-            with suppress(OSError):  # somebody's stdout that is no file
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard(sys.stdout)
         if self.message:
             tell(self.message)
         return self.status

@@ -43,7 +43,9 @@ def test_they_are_named_with_the_command_that_removes_them(tmp_path: Path) -> No
     assert found.summary == (
         f"2 files with a private key in {tmp_path}: a$key, tmpabcd1234; other Kubernetes clients leave such files"
     )
-    assert found.next_step.endswith(f"rm -- '{tmp_path}/a$key' {tmp_path / 'tmpabcd1234'}")
+    assert found.next_step.endswith(
+        shlex.join(["rm", "--", *(str(tmp_path / name) for name in ("a$key", "tmpabcd1234"))])
+    )
     assert KEY.decode().splitlines()[1] not in str(found)
 
 

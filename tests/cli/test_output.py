@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
 import sys
 
 import pytest
@@ -23,6 +24,10 @@ from tests.cli.programs import KUBEAUTH, environ, ran
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+# A shell or a container image may set PYTHONUNBUFFERED. Without it, what stderr refused stays in its buffer.
+BUFFERED = pytest.mark.parametrize(
+    "unbuffered", [{}, {"PYTHONUNBUFFERED": "1"}], ids=["buffered", "unbuffered"]
 )
 
 
@@ -69,11 +74,36 @@ def test_a_disk_that_is_full(arguments: str, unbuffered: str, api: APIServer) ->
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
-def test_an_stderr_that_is_full_keeps_nobody_from_the_answer(api: APIServer) -> None:
+@BUFFERED
+def test_a_full_stderr_does_not_prevent_the_answer(unbuffered: dict[str, str], api: APIServer) -> None:
     api.on("GET", "/x", Answer(body={}, headers={"Warning": '299 - "old"'}))
     for arguments in (["get", "/x"], ["get", "/x", "-v", "8"]):
-        full = ran("sh", "-c", '"$@" 2>/dev/full', "sh", *KUBEAUTH, *arguments)
+        full = ran("sh", "-c", '"$@" 2>/dev/full', "sh", *KUBEAUTH, *arguments, env=environ(**unbuffered))
         assert full == (0, "{}\n", "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@BUFFERED
+@pytest.mark.parametrize(
+    ("arguments", "status"), [("get /missing", 1), ("get", 2), ("get /x --context=missing", 3)]
+)
+def test_a_full_stderr_changes_no_exit_status(
+    arguments: str, status: int, unbuffered: dict[str, str], api: APIServer
+) -> None:
+    """CPython exits with 120 if it cannot flush what is left in the buffer of stderr."""
+    command = [*KUBEAUTH, *arguments.split()]
+    full = ran("sh", "-c", '"$@" 2>/dev/full', "sh", *command, env=environ(**unbuffered))
+    assert full == (status, "", "")
+
+
+def test_a_stderr_without_a_reader_changes_no_exit_status(api: APIServer) -> None:
+    """As with `2>&1 >file | head -1`."""
+    api.on("GET", "/x", Answer(body={}, headers={"Warning": '299 - "old"'}))
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "wb") as closed:
+        done = subprocess.run([*KUBEAUTH, "get", "/x"], stdout=subprocess.PIPE, stderr=closed, check=False)
+    assert (done.returncode, done.stdout) == (0, b"{}\n")
 
 
 def test_text_in_the_encoding_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

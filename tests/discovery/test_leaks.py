@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import pickle
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from kubeauth.discovery import public_key_pin, sign_detached
 from kubeauth.testing import Answer, Authority
 from tests.discovery.clusters import SECRET, TOKEN, Cluster, Colour, config_map, data, published
 from tests.registry.servers import header
+from tests.support.frames import package_locals
 
 MARK = "marked-as-published"
 
@@ -74,12 +74,11 @@ def test_no_secret_is_ever_shown_a40_a92(
         colour.discover(**arguments)
     again = pickle.loads(pickle.dumps(raised.value))
     assert (str(again), vars(again)) == (str(raised.value), vars(raised.value))
-    trace = traceback.TracebackException.from_exception(raised.value, capture_locals=True)
-    ours = [frame for frame in trace.stack if "/kubeauth/" in frame.filename]
-    assert ours
+    held = package_locals(raised.value)
+    assert held
     assert raised.value.__cause__ is None
     assert raised.value.__context__ is None
-    shown = [str(again), repr(again), caplog.text, *(str(frame.locals) for frame in ours)]
+    shown = [str(again), repr(again), caplog.text, *map(str, held)]
     jwts = [header(request, "Authorization").removeprefix("Bearer ") for request in cluster.requests]
     for secret in (SECRET, MARK, data(cluster.authority.pem)[:40], *filter(None, jwts)):
         assert [text for text in shown if secret in text] == []

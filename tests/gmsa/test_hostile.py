@@ -10,6 +10,7 @@ from kubeauth.errors import AdmissionError
 from kubeauth.gmsa import Policy, authorize, effective_credential_specs, expand
 from tests.gmsa.pods import LISTS, Document, cluster, container, pod
 from tests.io.test_leaks import SENTINEL
+from tests.support.frames import package_frames
 
 
 def nested(depth: int) -> Document:
@@ -145,11 +146,7 @@ def test_tracebacks_and_values_do_not_hold_contents_b75() -> None:
     try:
         expand(document, cluster().lookup)
     except AdmissionError as error:
-        trace, frames = error.__traceback__, []
-        while trace is not None:
-            frames.append(trace.tb_frame)
-            trace = trace.tb_next
-        held = [repr(frame.f_locals) for frame in frames[1:]]  # the first is this test's
+        held = [repr(frame.f_locals) for frame in package_frames(error.__traceback__)]
         assert held
         assert SENTINEL not in "".join(held)
         assert SENTINEL not in repr(error)

@@ -16,6 +16,7 @@ import pytest
 import kubeauth
 from kubeauth.errors import KubeAuthError
 from tests.kubeconfigs import EXTENSION, V1, document
+from tests.support.frames import package_frames
 
 SENTINEL = "s3ntinel"
 ENCODED = base64.b64encode(SENTINEL.encode()).decode()
@@ -76,9 +77,6 @@ TEXTS = {
 }
 
 
-PACKAGE = Path(kubeauth.__file__).parent
-
-
 def everything_seen(error: BaseException) -> str:
     """What a debugger, a crash reporter or a nosy logger would get from an error."""
     seen: list[str] = []
@@ -94,13 +92,7 @@ def everything_seen(error: BaseException) -> str:
 
 def locals_of(trace: TracebackType | None) -> list[str]:
     """The locals of our own frames: what the caller holds is the caller's."""
-    found: list[str] = []
-    while trace is not None:
-        # Not by "/kubeauth/" in it: that is what the directory of a clone is called as well.
-        if Path(trace.tb_frame.f_code.co_filename).is_relative_to(PACKAGE):
-            found += [f"{name}={value!r}" for name, value in trace.tb_frame.f_locals.items()]
-        trace = trace.tb_next
-    return found
+    return [f"{name}={value!r}" for frame in package_frames(trace) for name, value in frame.f_locals.items()]
 
 
 def assert_silent(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:

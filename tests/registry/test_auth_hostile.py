@@ -8,7 +8,6 @@ import json
 import logging
 import pickle
 import ssl
-import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +20,7 @@ from kubeauth.testing import Answer, Authority
 from kubeauth.testing._http import RawRequest
 from tests.faces import FACES, Face
 from tests.registry.servers import Registry, Server, auth_of, authorization, basic, client
+from tests.support.frames import package_locals
 
 PASSWORD = "sentinel-of-alice"
 ALICE = RegistryCredential("alice", PASSWORD)
@@ -420,12 +420,9 @@ def test_no_secret_is_ever_shown(
                     driver.get(registry.url + MANIFEST)
             again = pickle.loads(pickle.dumps(raised.value))
             assert (again.realm, again.status, again.reason) == (registry.realm, 403, raised.value.reason)
-            where = traceback.TracebackException.from_exception(raised.value, capture_locals=True)
-            ours = [
-                str(frame.locals) for frame in where.stack if "registry/_" in frame.filename and frame.locals
-            ]
-            assert len(ours) > 1
-            shown += [str(again), repr(again), again.reason, repr(auth), repr(vars(auth)), *ours]
+            held = list(map(str, package_locals(raised.value, "registry")))
+            assert len(held) > 1
+            shown += [str(again), repr(again), again.reason, repr(auth), repr(vars(auth)), *held]
     registry.tokens.respond = registry.issue
     with client(face, authority, auth_of(face)(ALICE)) as driver:
         response = driver.get(registry.url + MANIFEST)

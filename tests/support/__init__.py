@@ -1,0 +1,1 @@
+"""What tests of more than one kind need."""
