@@ -36,11 +36,11 @@ def run_program(
         status = 130
     except Exception as error:
         status = 1
-        if os.environ.get(_TRACEBACK):
-            import traceback
-
-            traceback.print_exc()
         with suppress(OSError):  # stderr may be full: the exit status is still right
+            if os.environ.get(_TRACEBACK):
+                import traceback
+
+                traceback.print_exc()
             print(f"{os.path.basename(sys.argv[0])}: {_in_a_line(error)}", file=sys.stderr)
     finally:
         flush_stderr()

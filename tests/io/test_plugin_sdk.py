@@ -467,6 +467,35 @@ def run(
     )
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.parametrize(
+    ("main", "status", "is_answered"),
+    [
+        ("print('a', end=''); return plugin.Credential(token='t')", 0, True),
+        ("raise KubeAuthError('a')", 1, False),
+        ("raise ValueError", 1, False),
+        ("raise KeyboardInterrupt", 130, False),
+    ],
+)
+@pytest.mark.parametrize("shows_traceback", ["", "1"])
+def test_a_full_stderr_changes_neither_the_answer_nor_the_exit_status(
+    main: str, status: int, is_answered: bool, shows_traceback: str
+) -> None:
+    """CPython exits with 120 if it cannot flush what is left in the buffer of stderr: a failed plugin, to client-go."""
+    info = json.dumps({"apiVersion": V1, "kind": "ExecCredential", "spec": {"interactive": False}})
+    code = (
+        "from kubeauth import plugin; from kubeauth.errors import KubeAuthError\n"
+        f"def main(info): {main}\nplugin.run(main)"
+    )
+    done = subprocess.run(
+        ["/bin/sh", "-c", '"$@" 2>/dev/full', "sh", sys.executable, "-c", code],
+        env=os.environ | {"KUBEAUTH_PLUGIN_TRACEBACK": shows_traceback, "KUBERNETES_EXEC_INFO": info},
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    assert (done.returncode, bool(done.stdout)) == (status, is_answered)
+
+
 def test_nothing_that_is_printed_on_the_way_spoils_the_answer() -> None:
     done = run(code=CHATTY, info=wire({}))
     assert done.returncode == 0, done.stderr

@@ -8,6 +8,7 @@ import os
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -312,6 +313,24 @@ class TestPluginScript:
         plugin.answer(stdout="rubbish")
         assert self.run(plugin).stdout == "rubbish"
         assert len(plugin.runs) == 2
+
+    @pytest.mark.parametrize(
+        "name", ["with späce", "with'quote here", "long" * 60], ids=["space", "quote", "long"]
+    )
+    def test_the_path_of_python_may_have_a_space_and_be_long(
+        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The kernel splits the first line of a script at blanks, and reads only a part of it."""
+        directory = tmp_path / name
+        directory.mkdir()
+        python = directory / "python"
+        python.symlink_to(os.path.realpath(sys.executable))
+        monkeypatch.setattr(sys, "executable", str(python))
+        plugin = PluginScript(directory)
+        plugin.answer(token="t")
+        done = self.run(plugin, "an argument", "another")
+        assert json.loads(done.stdout)["status"] == {"token": "t"}
+        assert plugin.runs[0].arguments == ["an argument", "another"]
 
     def test_it_fits_a_kubeconfig(self, tmp_path: Path) -> None:
         plugin = PluginScript(tmp_path)
