@@ -74,6 +74,21 @@ def shown() -> dict[str, tuple[int, str]]:
 class TestHere:
     """The local server, as a program of its own."""
 
+    def test_what_the_user_has_configured_is_ignored(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A kuberc that allows no plugins, a kubeconfig that is missing, a proxy that is dead."""
+        kuberc = Path(os.environ["HOME"], ".kube", "kuberc")
+        kuberc.parent.mkdir()
+        kuberc.write_text(
+            "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: DenyAll\n"
+        )
+        monkeypatch.setenv("KUBECONFIG", "/missing")
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, "http://127.0.0.1:9")
+        process = started("demo", "--seconds", "3", "--lifetime", "60")
+        text = process.communicate()[0]
+        assert process.returncode == 0, text
+        assert facts(text)["failures"] == "0"
+
     @pytest.mark.parametrize("mode", ["token", "cert", "both"])
     def test_nothing_fails(self, shown: dict[str, tuple[int, str]], mode: str) -> None:
         status, text = shown[mode]

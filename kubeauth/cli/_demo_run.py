@@ -73,7 +73,10 @@ class Run:
     @classmethod
     def here(cls, cluster: DemoCluster, seconds: float) -> Self:
         """With a server of its own, by a kubeconfig as anybody has it."""
-        return cls(kubeauth.load_config(cluster.kubeconfig()), _HERE, seconds, cluster)
+        # The plugin is a part of kubeauth: the user's kuberc has no say in it.
+        policy = kubeauth.PluginPolicy.allow_all()
+        config = kubeauth.load_config(cluster.kubeconfig(), plugin_policy=policy)
+        return cls(config, _HERE, seconds, cluster)
 
     @classmethod
     def there(cls, config: kubeauth.ClientConfig, seconds: float) -> Self:

@@ -10,6 +10,7 @@ which are for some of its repositories alone have no say; they are named on stde
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Does what the tool asks for, then exits."""
     if arguments is None:
         end_on_signals()
+    if sys.stderr is None:  # print() would take stdout instead, where the tool reads JSON
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 -- open until the process ends
     try:
         status = _done(sys.argv[1:] if arguments is None else arguments)
     except BaseException as error:

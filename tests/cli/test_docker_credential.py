@@ -304,6 +304,15 @@ class TestErrorsAreOnStdout:
         assert ended.value.code == 1
         assert capsys.readouterr().err == "error: stdout is closed, and the answer is told there\n"
 
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+    @pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"])
+    def test_a_stderr_that_cannot_be_written_changes_nothing(self, stderr: str, node: Node) -> None:
+        node.provider("p", "gcr.io/team")  # which is reported
+        node.provider("r", "gcr.io", auth={"gcr.io": ("me", SENTINEL)})
+        done = ran("sh", "-c", f'"$@" {stderr}', "sh", *PROGRAM, "get", env=node.environ(), input="gcr.io")
+        assert (done.status, done.err) == (0, "")
+        assert json.loads(done.out)["Secret"] == SENTINEL
+
     @pytest.mark.parametrize("action", ["get", "list", "nonsense"])
     def test_a_stdout_that_cannot_be_written(self, action: str, node: Node) -> None:
         """An answer or an error: it is said in one line, where it can be."""
