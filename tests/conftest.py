@@ -4,6 +4,7 @@ import itertools
 import logging
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+import tests.support.before_imports  # noqa: F401 -- imported for what it does, and before kubeauth
+
+# isort: split
 from kubeauth._credentials._shared import SHARED
 from kubeauth.testing import APIServer, Authority, FakeClock
 from tests.faces import DIRECT, FACES, Face
@@ -51,15 +55,15 @@ def system_authorities(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def session_environment(
-    tmp_path_factory: pytest.TempPathFactory, system_authorities: Path
-) -> Iterator[Iterator[Path]]:
+def session_environment(system_authorities: Path) -> Iterator[Iterator[Path]]:
     """For fixtures of the session too. Returns paths for directories that are not there yet, one for each test."""
-    directory = tmp_path_factory.mktemp("session")
-    with environment.isolate(directory):
-        os.environ["SSL_CERT_FILE"] = str(system_authorities)
-        os.environ["SSL_CERT_DIR"] = str(system_authorities.parent / "none")
-        yield (directory / "tmp" / str(number) for number in itertools.count())
+    # Not below pytest's own: a socket in it, as multiprocessing makes one, must have a short path.
+    with tempfile.TemporaryDirectory(prefix="k", ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        with environment.isolate(directory):
+            os.environ["SSL_CERT_FILE"] = str(system_authorities)
+            os.environ["SSL_CERT_DIR"] = str(system_authorities.parent / "none")
+            yield (directory / str(number) for number in itertools.count())
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import prometheus_client.values
 import pytest
 
 import kubeauth
@@ -46,7 +47,7 @@ HOSTILE = {
     "XDG_CONFIG_HOME": "/missing", "XDG_RUNTIME_DIR": "/missing", "NETRC": "/missing", "KUBERNETES_SERVICE_HOST": "127.0.0.1",
     "HTTP_PROXY": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "ALL_PROXY": "socks5://127.0.0.1:9",
     "PYTHONWARNINGS": "default", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1", "FORCE_COLOR": "1",
-    "TERM": "dumb", "COLUMNS": "20", "LANG": "C", "TZ": "Pacific/Chatham", "PYTEST_ADDOPTS": "-p no:xdist",
+    "TERM": "dumb", "COLUMNS": "20", "LANG": "C", "TZ": "Pacific/Chatham", "PROMETHEUS_MULTIPROC_DIR": "/missing", "PYTEST_ADDOPTS": "-p no:xdist",
 }  # fmt: skip
 SEES = """
 import json, os, tempfile, time
@@ -71,6 +72,7 @@ class TestEnvironment:
         assert time.timezone == 0
         assert os.listdir(os.environ["HOME"]) == os.listdir(seen_by_the_session[1]) == []
         assert os.listdir(tempfile.gettempdir()) == []
+        assert prometheus_client.values.ValueClass._multiprocess is False
         (tmp_path / "file").touch()
         assert (tmp_path / "file").stat().st_mode & 0o777 == 0o644
         child = subprocess.run([sys.executable, "-c", SEES], capture_output=True, text=True, check=True)

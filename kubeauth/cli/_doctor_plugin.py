@@ -62,10 +62,13 @@ class Seen:
     @property
     def arguments(self) -> list[str]:
         """What is in the command and is no part of its name, so that it cannot be found. May be secrets."""
-        if not isinstance(self.found, NotFound):
+        if not isinstance(self.found, NotFound) or os.path.exists(self.command):
             return []
-        _, *words = self.command.split()
-        return [self.command.partition(" ")[2], *words]
+        directory = os.path.dirname(self.command)
+        while directory and not os.path.isdir(directory):
+            directory = os.path.dirname(directory)
+        rest = self.command[len(directory) :]  # the name of a directory may have a space in it
+        return [rest.partition(" ")[2], *rest.split()[1:]]
 
     @property
     def obstacle(self) -> str | None:

@@ -39,12 +39,16 @@ _MAX_SHEBANG = 127
 def build_shebang(python: str, options: str = "-IS") -> str:
     """The first lines of a Python script that runs with `python`, also where its path has a space in it.
 
-    The kernel splits a `#!` line at blanks, without quoting. As pip does for the scripts of a virtual
-    environment, `/bin/sh` then starts the interpreter, with a line that Python reads as a string.
+    The kernel splits a `#!` line at blanks, without quoting, and reads only a part of a long one.
     """
-    line = f"#!{python} {options}".rstrip()
-    if not any(char.isspace() for char in python) and len(os.fsencode(line)) <= _MAX_SHEBANG:
-        return line
+    paths = [python]
+    if "S" in options:  # without site-packages, a virtual environment's Python is the one that it links to
+        paths.append(os.path.realpath(python))
+    for path in paths:
+        line = f"#!{path} {options}".rstrip()
+        if not any(char.isspace() for char in path) and len(os.fsencode(line)) <= _MAX_SHEBANG:
+            return line
+    # As pip does it: a shell starts the interpreter, with a line that Python reads as a string.
     return f"""#!/bin/sh\n'''exec' "{python}" {options} "$0" "$@"\n' '''"""
 
 

@@ -112,7 +112,7 @@ class TestTheCommand:
 
     @pytest.mark.skipif(os.name != "posix", reason="there is no such shell")
     def test_what_is_closed_is_no_terminal(self, kubeconfig: Path) -> None:
-        doctor = f"{shlex.quote(sys.executable)} -m kubeauth doctor --kubeconfig={kubeconfig} 2>&-"
+        doctor = f"{shlex.quote(sys.executable)} -m kubeauth doctor --kubeconfig={shlex.quote(str(kubeconfig))} 2>&-"
         ran = subprocess.run(["/bin/sh", "-c", doctor], cwd=ROOT, capture_output=True, text=True, check=False)
         assert ran.returncode == Status.OK
         assert "Nothing is wrong" in ran.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -114,7 +115,7 @@ class TestTokenFiles:
         file.chmod(0o644)
         found = look({"tokenFile": "token"})
         found.fine("credential")
-        assert found.warned("credential").next_step == f"Run: chmod 600 {file}"
+        assert found.warned("credential").next_step == f"Run: chmod 600 {shlex.quote(str(file))}"
 
     def test_one_with_something_else_in_it(self, look: Look, file: Path) -> None:
         file.write_text(f"two\nlines of {SENTINEL}")
@@ -183,7 +184,10 @@ class TestCertificates:
         (tmp_path / "key.pem").chmod(0o640)
         found = look({"client-certificate": "cert.pem", "client-key": "key.pem"})
         found.fine("client-cert")
-        assert found.warned("client-cert").next_step == f"Run: chmod 600 {tmp_path}/key.pem"
+        assert (
+            found.warned("client-cert").next_step
+            == f"Run: chmod 600 {shlex.quote(str(tmp_path / 'key.pem'))}"
+        )
 
     def test_one_that_the_server_does_not_take(self, look: Look) -> None:
         found = look(inline(Authority("another CA").client("alice")))

@@ -22,6 +22,15 @@ from tests.cli.doctoring import examined
 KEY = Authority().client("alice").key
 
 
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One that has no space in its name, wherever temporary files are."""
+    monkeypatch.chdir(tmp_path)
+    path = Path("keys")
+    path.mkdir()
+    return path
+
+
 def names(directory: Path) -> tuple[str, ...]:
     return find_leftovers(str(directory)).names
 
@@ -35,16 +44,16 @@ def test_keys_are_found_by_what_is_in_them(tmp_path: Path) -> None:
     assert names(tmp_path) == ("both.pem", "tmpabcd1234")
 
 
-def test_they_are_named_with_the_command_that_removes_them(tmp_path: Path) -> None:
-    (tmp_path / "tmpabcd1234").write_bytes(KEY)
-    (tmp_path / "a$key").write_bytes(KEY)
-    found = leftovers_finding(find_leftovers(str(tmp_path)))
+def test_they_are_named_with_the_command_that_removes_them(directory: Path) -> None:
+    (directory / "tmpabcd1234").write_bytes(KEY)
+    (directory / "a$key").write_bytes(KEY)
+    found = leftovers_finding(find_leftovers(str(directory)))
     assert found.level is Level.WARNING
     assert found.summary == (
-        f"2 files with a private key in {tmp_path}: a$key, tmpabcd1234; other Kubernetes clients leave such files"
+        f"2 files with a private key in {directory}: a$key, tmpabcd1234; other Kubernetes clients leave such files"
     )
     assert found.next_step.endswith(
-        shlex.join(["rm", "--", *(str(tmp_path / name) for name in ("a$key", "tmpabcd1234"))])
+        shlex.join(["rm", "--", *(str(directory / name) for name in ("a$key", "tmpabcd1234"))])
     )
     assert KEY.decode().splitlines()[1] not in str(found)
 
@@ -107,32 +116,41 @@ def test_no_directory_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> No
     assert found.one("versions").level is Level.OK
 
 
-def test_of_many_some_are_shown(tmp_path: Path) -> None:
+def test_of_many_some_are_shown(directory: Path) -> None:
     for number in range(30):
-        (tmp_path / f"tmp{number:08}").write_bytes(KEY)
-    found = leftovers_finding(find_leftovers(str(tmp_path)))
+        (directory / f"tmp{number:08}").write_bytes(KEY)
+    found = leftovers_finding(find_leftovers(str(directory)))
     assert "and 26 more" in found.summary
     removal = "If no program that still runs needs them, remove them; 10 of 30: rm -- "
     assert found.next_step.startswith(removal)
     assert found.next_step.removeprefix(removal).split() == [
-        str(tmp_path / f"tmp{number:08}") for number in range(10)
+        str(directory / f"tmp{number:08}") for number in range(10)
     ]
     assert found.facts["count"] == 30
 
 
-def test_no_other_file_is_removed_than_those(tmp_path: Path) -> None:
+def test_no_other_file_is_removed_than_those(directory: Path) -> None:
     """What a name would be changed into, on its way to a terminal and in a wrapped line."""
     for name in (b"two  blanks", b"one blank", b"a\nline", b"no\xfftext", b"\x1b[2J", b"it's"):
-        Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name))).write_bytes(KEY)
-    found = leftovers_finding(find_leftovers(str(tmp_path)))
+        Path(os.fsdecode(os.path.join(os.fsencode(directory), name))).write_bytes(KEY)
+    found = leftovers_finding(find_leftovers(str(directory)))
     command = found.next_step.partition("1 of 6: rm -- ")[2]
-    assert shlex.split(command) == [str(tmp_path / "it's")]
+    assert shlex.split(command) == [str(directory / "it's")]
 
 
-def test_files_that_no_command_can_name(tmp_path: Path) -> None:
-    (tmp_path / "one blank").write_bytes(KEY)
-    found = leftovers_finding(find_leftovers(str(tmp_path)))
-    assert found.next_step.endswith(f"remove them from {tmp_path} by hand.")
+def test_files_that_no_command_can_name(directory: Path) -> None:
+    (directory / "one blank").write_bytes(KEY)
+    found = leftovers_finding(find_leftovers(str(directory)))
+    assert found.next_step.endswith(f"remove them from {directory} by hand.")
+
+
+def test_a_directory_with_a_space_in_its_name(directory: Path) -> None:
+    """A wrapped line would change it, too."""
+    there = directory / "one blank"
+    there.mkdir()
+    (there / "key.pem").write_bytes(KEY)
+    found = leftovers_finding(find_leftovers(str(there)))
+    assert found.next_step.endswith(f"remove them from {there} by hand.")
 
 
 def test_versions() -> None:
@@ -148,14 +166,14 @@ def test_what_is_not_installed_has_no_version() -> None:
     assert _doctor_machine._version("no-such-package-anywhere") is None
 
 
-def test_the_command_stands_on_one_line_to_be_copied(tmp_path: Path) -> None:
+def test_the_command_stands_on_one_line_to_be_copied(directory: Path) -> None:
     """However long it is, and however narrow the table."""
     names = tuple(f"tmp-key-{number:032}" for number in range(10))
-    found = leftovers_finding(Leftovers(str(tmp_path), names, True))
+    found = leftovers_finding(Leftovers(str(directory), names, True))
     assert found.next_step == f"If no program that still runs needs them, remove them: {found.command}"
     text = as_text([found.without(["a-secret-of-somebody"])], width=80, colour=False)
     lines = [line.strip() for line in text.splitlines() if "rm -- " in line]
-    assert lines == [f"rm -- {' '.join(str(tmp_path / name) for name in names)}"]
+    assert lines == [f"rm -- {' '.join(str(directory / name) for name in names)}"]
     assert " ".join(text.split()).endswith(
         "Begin with leftovers: If no program that still runs needs them, remove them, as above."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -108,7 +109,20 @@ class TestFinding:
         plugin.path.chmod(0o600)
         wrong = look(installHint="Install it").bad("plugin")
         assert wrong.summary.endswith("permission denied")
-        assert wrong.next_step == f"Run: chmod +x {plugin.path}"
+        assert wrong.next_step == f"Run: chmod +x {shlex.quote(str(plugin.path))}"
+
+    def test_a_directory_with_a_space_is_not_an_argument(self, look: Look, tmp_path: Path) -> None:
+        directory = tmp_path / "Program Files of acme"
+        directory.mkdir()
+        locked = directory / "acme login"
+        locked.touch(0o600)
+        wrong = look(command=str(locked)).bad("plugin")
+        assert wrong.next_step == f"Run: chmod +x {shlex.quote(str(locked))}"
+        wrong = look(command=f"{directory}/missing/acme-login").bad("plugin")
+        assert wrong.summary == f"{directory}/missing/acme-login: no such file or directory"
+        found = look(command=f"{directory}/acme-login --password {SENTINEL}")
+        assert found.bad("plugin").summary == f"{directory}/acme-login <hidden>: no such file or directory"
+        assert "put what comes behind its name into args" in found.bad("plugin").next_step
 
     def test_one_on_the_path(self, look: Look, plugin: PluginScript, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", str(plugin.path.parent))

@@ -144,9 +144,8 @@ def test_no_command_shows_a_bootstrap_token(api: APIServer, ca: Authority, tmp_p
     with Cluster(ca) as cluster:
         facts = {"host": cluster.host, "pin": cluster.pin, "token": BOOTSTRAP, "path": tmp_path / "saved"}
         for line in DISCOVER_COMMANDS:
-            ran = kubeauth(
-                *line.format(**facts).split(), "-v", "9", env=environ(KUBEAUTH_BOOTSTRAP_TOKEN=BOOTSTRAP)
-            )
+            words = [word.format(**facts) for word in line.split()]
+            ran = kubeauth(*words, "-v", "9", env=environ(KUBEAUTH_BOOTSTRAP_TOKEN=BOOTSTRAP))
             said = ran.out + ran.err
             for secret in (BOOTSTRAP[7:], base64.b64encode(BOOTSTRAP[7:].encode()).decode()):
                 assert secret not in said, line

@@ -317,14 +317,19 @@ class TestPluginScript:
     @pytest.mark.parametrize(
         "name", ["with späce", "with'quote here", "long" * 60], ids=["space", "quote", "long"]
     )
+    @pytest.mark.parametrize("is_link", [True, False], ids=["virtual environment", "installation"])
     def test_the_path_of_python_may_have_a_space_and_be_long(
-        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, name: str, is_link: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The kernel splits the first line of a script at blanks, and reads only a part of it."""
         directory = tmp_path / name
         directory.mkdir()
         python = directory / "python"
-        python.symlink_to(os.path.realpath(sys.executable))
+        if is_link:
+            python.symlink_to(os.path.realpath(sys.executable))
+        else:
+            python.write_text(f'#!/bin/sh\nexec "{os.path.realpath(sys.executable)}" "$@"\n')
+            python.chmod(0o700)
         monkeypatch.setattr(sys, "executable", str(python))
         plugin = PluginScript(directory)
         plugin.answer(token="t")
