@@ -117,7 +117,7 @@ OUTSIDE: dict[str, set[str]] = {
     "prometheus_client": {"metrics", "cli", "gmsa", "_proxy"},
     "rich": {"cli"},
     "starlette": {"gmsa"},
-    "uvicorn": {"gmsa"},
+    "uvicorn": set(),
     "kubernetes": {"adapters"},
     "kubernetes_asyncio": {"adapters"},
     "lightkube": {"adapters"},

@@ -62,7 +62,7 @@ GROUPS = {
 """What the commands of a group are about, by its name. A group may be a command, too."""
 
 # What a command may need, and the extra that brings it.
-_EXTRAS = {"rich": "cli", "starlette": "gmsa", "uvicorn": "gmsa"}
+_EXTRAS = {"rich": "cli", "starlette": "gmsa"}
 
 # As Go reads them, behind a flag that needs no value: --insecure-skip-tls-verify=true.
 _BOOLEANS = dict.fromkeys(("1", "t", "T", "true", "True", "TRUE"), True) | dict.fromkeys(

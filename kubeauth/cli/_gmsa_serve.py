@@ -142,8 +142,7 @@ def run(options: Options) -> int:
 
     `kubeauth gmsa manifests` prints all that a cluster needs to run it, and to ask it.
     """
-    for package in ("starlette", "uvicorn"):
-        import_module(package)  # which is missing is said before anything else is wrong
+    import_module("starlette")  # if it is missing, that is reported before anything else
 
     from kubeauth.gmsa._serve import run as serve
 

@@ -1,4 +1,4 @@
-"""The webhook as a process: uvicorn with TLS, from the first request to the last answer."""
+"""The webhook as a process: it accepts connections until a signal, and ends after the last response."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anyio import create_task_group
+import anyio
+from anyio.abc import SocketAttribute, SocketStream
+from anyio.streams.stapled import MultiListener
 
 from kubeauth._client import AsyncClient
 from kubeauth._config._client_config import ClientConfig
@@ -21,24 +23,18 @@ from kubeauth.errors import ConfigError
 from kubeauth.gmsa._app import app
 from kubeauth.gmsa._decision import STRICT, Policy
 from kubeauth.gmsa._environment import Settings, settings_of
+from kubeauth.gmsa._http import Limits, Server
 from kubeauth.gmsa._pair import POLL, ServedPair
 from kubeauth.inner import AsyncDirectTransport
 
 if TYPE_CHECKING:
-    import uvicorn
-    from starlette.applications import Starlette
-
-    from kubeauth.gmsa._connections import Limits
+    from starlette.types import ASGIApp
 
 logger = logging.getLogger("kubeauth.gmsa")
 
 GRACE = 20
-"""Seconds for what has begun when the end is asked for. Kubernetes gives a pod 30."""
-# client-go closes what was idle for 90. Whoever closes first must be the one who sends: a review that meets a
-# connection which is being closed is a pod refused.
-_KEEP_ALIVE = 120
-# As many are taken in before anybody looks whether they are too many.
-_BACKLOG = 100
+"""Seconds for requests in progress when the process is to end. Kubernetes gives a pod 30."""
+_BACKLOG = 1024
 
 
 def run(
@@ -69,83 +65,65 @@ async def _run(
     # so many of them that each takes longer from then on.
     async with AsyncClient(config, inner=AsyncDirectTransport) as client:
         application = app(client, policy=policy, qps=settings.qps, burst=settings.burst)
-        with listening(settings.port, host) as listener:
+        async with listening(settings.port, host) as listener:
             await serve(application, pair, listener, poll=poll)
 
 
-@contextmanager
-def listening(port: int, host: str = "") -> Generator[socket.socket]:
-    """A socket that takes connections: without a host, for all addresses of this machine."""
-    both = not host and socket.has_dualstack_ipv6()
-    family = socket.AF_INET6 if both or ":" in host else socket.AF_INET
+@asynccontextmanager
+async def listening(port: int, host: str = "") -> AsyncGenerator[MultiListener[SocketStream]]:
+    """Accepts connections: without a host, on all addresses of this machine."""
     try:
-        listener = socket.create_server((host, port), family=family, dualstack_ipv6=both, backlog=1024)
+        listener = await anyio.create_tcp_listener(local_host=host or None, local_port=port, backlog=_BACKLOG)
     except OSError as error:
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
             what = f"cannot listen on {host}: {error.strerror}. Give an address of this machine: --host."
         else:
             what = f"cannot listen on port {port}: {error.strerror}. Choose another one: HTTPS_PORT."
         raise ConfigError(what) from error
-    with listener:
-        # For those that it accepts. asyncio leaves it to chance for a socket that it has not made itself, and
-        # then the body of an answer waits for its head to be acknowledged: 40 ms, for each review.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    async with listener:
         yield listener
 
 
 async def serve(
-    application: Starlette,
+    application: ASGIApp,
     pair: ServedPair,
-    listener: socket.socket,
+    listener: MultiListener[SocketStream],
     *,
     poll: float = POLL,
-    grace: int = GRACE,
+    grace: float = GRACE,
     limits: Limits | None = None,
 ) -> None:
-    """Until SIGTERM, or Ctrl-C. What has begun is answered, for `grace` seconds; nobody new is let in.
+    """Until SIGTERM, or Ctrl-C. Requests in progress are answered, for `grace` seconds; no new ones.
 
-    Raises ImportError if uvicorn is not installed.
+    For asyncio.
     """
-    try:
-        import uvicorn
-
-        from kubeauth.gmsa._connections import Limits, door
-    except ImportError as error:
-        raise ImportError("the webhook needs uvicorn. Install it: pip install 'kubeauth[gmsa]'") from error
-    config = uvicorn.Config(
-        application,
-        log_config=None,  # its words go where all others go
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        server_header=False,
-        proxy_headers=False,
-        http=door(pair.context, limits or Limits()),
-        backlog=_BACKLOG,
-        timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=grace,
-    )
-    server = uvicorn.Server(config)
-    logger.info("the webhook listens on port %d", listener.getsockname()[1])
-    with _ended_by_signals(server):
-        async with create_task_group() as tasks:
+    stop = anyio.Event()
+    server = Server(application, pair.context, limits or Limits())
+    port = listener.extra(SocketAttribute.local_port)  # noqa: S610 -- no Django here
+    logger.info("the webhook listens on port %d", port)
+    with _on_signals(stop.set):
+        async with anyio.create_task_group() as tasks:
             tasks.start_soon(pair.follow, poll)
-            await server.serve([listener])
+            async with anyio.create_task_group() as connections:
+                for each in listener.listeners:
+                    connections.start_soon(server.accept, each, connections)
+                await stop.wait()
+                await listener.aclose()
+                server.close()
+                connections.cancel_scope.deadline = anyio.current_time() + grace
             tasks.cancel_scope.cancel()
     logger.info("the webhook has answered everybody, and ends")
 
 
 @contextmanager
-def _ended_by_signals(server: uvicorn.Server) -> Generator[None]:
-    """uvicorn raises a signal again when it is done, and here that does nothing: it is no error (B80)."""
+def _on_signals(call: Callable[[], None]) -> Generator[None]:
+    """Runs `call` in this event loop on SIGINT and SIGTERM, and restores their handlers at the end."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # where no signal arrives
+        yield  # Python delivers signals to the main thread
         return
-
-    def end(_signal: int, _frame: object) -> None:
-        server.should_exit = True  # also before uvicorn looks for signals
-
-    before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
+    loop = asyncio.get_running_loop()
+    signals = signal.SIGINT, signal.SIGTERM
+    before = {each: signal.signal(each, lambda *_: loop.call_soon_threadsafe(call)) for each in signals}
     try:
         yield
     finally:

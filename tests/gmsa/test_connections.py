@@ -17,15 +17,17 @@ import httpx
 import pytest
 from anyio import to_thread
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from kubeauth.gmsa._connections import Limits
+from kubeauth.gmsa._http import Limits
 from kubeauth.gmsa._pair import ServedPair
 from kubeauth.gmsa._serve import GRACE, listening, serve
 from kubeauth.testing import Authority
+from tests.gmsa.serving import port_of
+from tests.io.test_leaks import SENTINEL
 
 FEW = 5
 # Far more than fits in the buffers on the way.
@@ -33,11 +35,11 @@ LARGE = 64 * 2**20
 
 
 # With limits that a test can wait for. Who is to be answered may be late on a busy machine, and tries again.
-HASTY = Limits(most=FEW, head_seconds=0.5, read_seconds=0.5, last_seconds=0.2)
+HASTY = Limits(max_connections=FEW, head_seconds=0.5, write_seconds=0.5, close_seconds=0.2)
 # Who ends nothing by itself, so that only too many count.
-PATIENT = Limits(most=FEW, head_seconds=1000.0, read_seconds=1000.0)
+PATIENT = Limits(max_connections=FEW, head_seconds=1000.0, write_seconds=1000.0)
 # Who waits for everything but to be read: whoever is to be answered cannot be late.
-TO_BE_READ = Limits(most=FEW, head_seconds=1000.0, read_seconds=0.5, last_seconds=0.2)
+TO_BE_READ = Limits(max_connections=FEW, head_seconds=1000.0, write_seconds=0.5, close_seconds=0.2)
 
 
 async def pieces() -> AsyncIterator[bytes]:
@@ -64,9 +66,27 @@ async def slow(_request: Request) -> Response:
     return Response(status_code=204)
 
 
+async def body(request: Request) -> Response:
+    try:
+        return Response(await request.body())
+    except ClientDisconnect:
+        return Response(status_code=400)
+
+
+async def bug(_request: Request) -> Response:
+    raise ValueError(SENTINEL)
+
+
 ASKED, ENDED = anyio.Event(), anyio.Event()
 APPLICATION = Starlette(
-    routes=[Route("/health", Response(status_code=204)), Route("/large", large), Route("/slow", slow)]
+    routes=[
+        Route("/health", Response(status_code=204)),
+        Route("/large", large),
+        Route("/slow", slow),
+        Route("/body", body, methods=["POST"]),
+        Route("/bug", bug),
+        Route("/text", Response("text")),
+    ]
 )
 
 
@@ -108,6 +128,7 @@ def serving(
     authority: Authority,
     work: Callable[[Server], Awaitable[Any]],
     limits: Limits = HASTY,
+    grace: float = GRACE,
 ) -> Any:
     """What comes of talking to a server."""
     files = tmp_path / "tls.crt", tmp_path / "tls.key"
@@ -115,13 +136,13 @@ def serving(
     trust = ssl.create_default_context(cadata=authority.pem.decode())
 
     async def main() -> Any:
-        with listening(0, "127.0.0.1") as listener:
-            port = listener.getsockname()[1]
+        async with listening(0, "127.0.0.1") as listener:
+            port = port_of(listener)
             async with anyio.create_task_group() as tasks:
                 server = Server(port, trust)
 
                 async def run() -> None:
-                    await serve(APPLICATION, ServedPair(*files), listener, limits=limits)
+                    await serve(APPLICATION, ServedPair(*files), listener, limits=limits, grace=grace)
                     server.ended.set()
 
                 tasks.start_soon(run)
@@ -377,6 +398,26 @@ def test_if_all_are_being_answered_nobody_new_is_let_in_b19(tmp_path: Path, auth
     assert serving(tmp_path, authority, work, PATIENT) == b""
 
 
+def test_half_a_body_keeps_no_other_client_out_b19(tmp_path: Path, authority: Authority) -> None:
+    """A request is in progress when all of it has arrived. Until then its connection can be evicted."""
+    half = b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nx"
+
+    async def work(server: Server) -> None:
+        many = [await server.connected() for _ in range(FEW)]
+        try:
+            for each in many:
+                await to_thread.run_sync(each.sendall, half)
+            for _ in range(FEW):
+                with await server.connected() as new:
+                    await to_thread.run_sync(new.sendall, b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+                    assert b"204" in await to_thread.run_sync(new.recv, 2**16)
+        finally:
+            for each in many:
+                each.close()
+
+    serving(tmp_path, authority, work, PATIENT)
+
+
 @pytest.mark.attack(
     "GMSA webhook",
     "connection flood, before and after the handshake",
@@ -421,9 +462,24 @@ def test_the_end_does_not_wait_for_who_does_not_hang_up_b80(
         await server.ended.wait()
         held.close()
 
-    serving(tmp_path, authority, work, Limits(head_seconds=1000.0, last_seconds=0.2))
+    serving(tmp_path, authority, work, Limits(head_seconds=1000.0, close_seconds=0.2))
     assert "has answered everybody, and ends" in caplog.text
     assert "Cancel" not in caplog.text
+
+
+def test_the_end_does_not_wait_longer_than_the_grace_period_b80(tmp_path: Path, authority: Authority) -> None:
+    async def work(server: Server) -> bytes:
+        with await server.connected() as busy:
+            await to_thread.run_sync(busy.sendall, b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+            while ASKED.statistics().tasks_waiting < 1:  # noqa: ASYNC110 -- there is no event for that
+                await anyio.sleep(0.01)
+            signal.raise_signal(signal.SIGTERM)
+            await server.ended.wait()
+            return await to_thread.run_sync(rest_of, busy)
+
+    global ASKED
+    ASKED = anyio.Event()
+    assert serving(tmp_path, authority, work, PATIENT, grace=0.1) == b""
 
 
 def test_an_upgrade_is_no_reason_to_install_anything(
@@ -441,5 +497,6 @@ def test_an_upgrade_is_no_reason_to_install_anything(
 def test_limits_by_default() -> None:
     limits = Limits()
     # Kubernetes gives a pod 30 seconds, of which preStop takes 5.
-    assert GRACE + limits.last_seconds + 5 < 30
-    assert (limits.most, limits.head_seconds, limits.read_seconds) == (300, 5.0, 10.0)
+    assert GRACE + limits.close_seconds + 5 < 30
+    assert (limits.max_connections, limits.head_seconds, limits.write_seconds) == (300, 5.0, 10.0)
+    assert limits.idle_seconds > 90  # client-go's: the client closes first

@@ -20,7 +20,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-import uvicorn
+from anyio.abc import SocketAttribute, SocketStream
 from starlette.applications import Starlette
 
 from kubeauth import AsyncClient
@@ -28,10 +28,11 @@ from kubeauth.errors import ConfigError
 from kubeauth.gmsa import Policy, _serve, app
 from kubeauth.gmsa._environment import settings_of
 from kubeauth.gmsa._pair import ServedPair
-from kubeauth.gmsa._serve import _ended_by_signals, listening, run, serve
+from kubeauth.gmsa._serve import _on_signals, listening, run, serve
 from kubeauth.testing import Answer, APIServer, Authority, Received
 from tests.gmsa.api import REVIEWS, KnownSpecs
 from tests.gmsa.pods import CONTENTS, pod
+from tests.gmsa.serving import port_of
 from tests.gmsa.test_pair import Mounted, der
 from tests.gmsa.test_review import review
 from tests.io.test_leaks import SENTINEL
@@ -67,7 +68,13 @@ class Process:
     """The webhook in a process of its own."""
 
     def __init__(
-        self, known: KnownSpecs, mounted: Mounted, authority: Authority, tmp_path: Path, **environ: str
+        self,
+        known: KnownSpecs,
+        mounted: Mounted,
+        authority: Authority,
+        tmp_path: Path,
+        program: str = PROGRAM,
+        **environ: str,
     ) -> None:
         self.trust = ssl.create_default_context(cadata=authority.pem.decode())
         self.port = free_port()
@@ -84,7 +91,7 @@ class Process:
         }
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM],
+                [sys.executable, "-c", program],
                 env={**os.environ, **given, **environ},
                 stdout=log,
                 stderr=log,
@@ -114,9 +121,14 @@ class Process:
 
 @contextmanager
 def started(
-    known: KnownSpecs, mounted: Mounted, authority: Authority, tmp_path: Path, **environ: str
+    known: KnownSpecs,
+    mounted: Mounted,
+    authority: Authority,
+    tmp_path: Path,
+    program: str = PROGRAM,
+    **environ: str,
 ) -> Iterator[Process]:
-    webhook = Process(known, mounted, authority, tmp_path, **environ)
+    webhook = Process(known, mounted, authority, tmp_path, program, **environ)
     try:
         webhook.wait()
         yield webhook
@@ -256,22 +268,22 @@ def test_too_large_a_body_is_refused_over_the_wire_b19(
     """Whoever is still sending learns why, and is not cut off: what is too much is read to its end."""
     trust = ssl.create_default_context(cadata=authority.pem.decode())
 
-    async def work(listener: socket.socket) -> tuple[httpx.Response, httpx.Response]:
-        url = f"https://127.0.0.1:{listener.getsockname()[1]}/validate"
+    async def work() -> tuple[httpx.Response, httpx.Response]:
         async with (
+            listening(0, "127.0.0.1") as listener,
             AsyncClient(known.server.config(token="t")) as asked,
             httpx.AsyncClient(verify=trust, timeout=60) as client,
             anyio.create_task_group() as tasks,
         ):
             application = app(asked, body_timeout=60)  # however busy this machine is
+            url = f"https://127.0.0.1:{port_of(listener)}/validate"
             tasks.start_soon(serve, application, ServedPair(*mounted.files), listener)
             large = await client.post(url, content=b" " * 2**23, headers=JSON)
             after = await client.post(url, content=REVIEW, headers=JSON)
             tasks.cancel_scope.cancel()
         return large, after
 
-    with listening(0, "127.0.0.1") as listener:
-        large, after = anyio.run(work, listener)
+    large, after = anyio.run(work)
     assert large.json()["response"]["status"]["code"] == 400
     assert "connection" not in large.headers
     assert after.json()["response"]["allowed"]
@@ -341,63 +353,80 @@ def test_a_signal_ends_it_in_good_order_b80(
     assert "the webhook has answered everybody, and ends" in caplog.text
 
 
-async def nothing(*_: object) -> None:
-    """An application."""
-
-
 def test_a_signal_that_comes_early_counts_b80() -> None:
-    server = uvicorn.Server(uvicorn.Config(nothing, log_config=None))
     before = signal.getsignal(signal.SIGTERM)
-    with _ended_by_signals(server):
-        assert not server.should_exit
-        signal.raise_signal(signal.SIGTERM)
-        assert server.should_exit
+
+    async def main() -> None:
+        stop = anyio.Event()
+        with _on_signals(stop.set):
+            signal.raise_signal(signal.SIGTERM)
+            await stop.wait()
+
+    anyio.run(main)
     assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_in_another_thread_no_signal_is_looked_for() -> None:
     found: list[object] = []
 
-    def look() -> None:
-        with _ended_by_signals(uvicorn.Server(uvicorn.Config(nothing, log_config=None))):
+    async def main() -> None:
+        with _on_signals(lambda: None):
             found.append(signal.getsignal(signal.SIGTERM))
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=anyio.run, args=(main,))
     thread.start()
     thread.join()
     assert found == [signal.getsignal(signal.SIGTERM)]
 
 
 def test_a_port_that_is_taken_is_told_b76() -> None:
-    with listening(0, "127.0.0.1") as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(ConfigError, match=f"cannot listen on port {port}: .*HTTPS_PORT"):
-            with listening(port, "127.0.0.1"):
-                pass
+    async def main() -> None:
+        async with listening(0, "127.0.0.1") as taken:
+            port = port_of(taken)
+            with pytest.raises(ConfigError, match=f"cannot listen on port {port}: .*HTTPS_PORT"):
+                async with listening(port, "127.0.0.1"):
+                    pass
+
+    anyio.run(main)
 
 
 def test_it_listens_on_every_address() -> None:
-    with listening(0) as listener:
-        port = listener.getsockname()[1]
-        for host in ("127.0.0.1", "::1") if socket.has_dualstack_ipv6() else ("127.0.0.1",):
-            socket.create_connection((host, port), timeout=10).close()
+    async def main() -> None:
+        async with listening(0) as listener:
+            for host in ("127.0.0.1", "::1") if socket.has_dualstack_ipv6() else ("127.0.0.1",):
+                await (await anyio.connect_tcp(host, port_of(listener))).aclose()
+
+    anyio.run(main)
 
 
-def test_no_answer_waits_for_an_acknowledgement() -> None:
-    with listening(0) as listener:
-        with socket.create_connection(listener.getsockname()[:2], timeout=10):
-            accepted, _ = listener.accept()
-            with accepted:
-                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+def test_no_response_waits_for_an_acknowledgement() -> None:
+    async def main() -> int:
+        options: list[int] = []
+        async with listening(0, "127.0.0.1") as listener, anyio.create_task_group() as tasks:
+
+            async def look(stream: SocketStream) -> None:
+                async with stream:
+                    accepted = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 -- no Django here
+                    options.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+            tasks.start_soon(listener.serve, look)
+            async with await anyio.connect_tcp("127.0.0.1", port_of(listener)) as client:
+                with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                    await client.receive()
+            tasks.cancel_scope.cancel()
+        return options[0]
+
+    assert anyio.run(main) == 1
 
 
-def test_without_uvicorn_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, mounted: Mounted) -> None:
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with (
-        listening(0, "127.0.0.1") as listener,
-        pytest.raises(ImportError, match=r"pip install 'kubeauth\[gmsa\]'"),
-    ):
-        anyio.run(serve, Starlette(), ServedPair(*mounted.files), listener)
+def test_without_starlette_it_says_what_to_install(
+    known: KnownSpecs, mounted: Mounted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "kubeauth.gmsa._webhook", raising=False)
+    monkeypatch.setitem(sys.modules, "starlette.applications", None)
+    files = dict(zip(("TLS_CRT", "TLS_KEY"), map(str, mounted.files), strict=True))
+    with pytest.raises(ImportError, match=r"pip install 'kubeauth\[gmsa\]'"):
+        run(files, config=known.server.config(token="t"))
 
 
 def test_what_is_missing_ends_it_before_it_begins_b76_b78(tmp_path: Path) -> None:

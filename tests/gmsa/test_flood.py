@@ -1,0 +1,175 @@
+"""Hundreds of connections that send nothing, from another process: the webhook still answers its API server."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from kubeauth.gmsa._http import Limits
+from kubeauth.testing import APIServer, Authority
+from tests.gmsa.api import KnownSpecs
+from tests.gmsa.test_pair import Mounted
+from tests.gmsa.test_serve import JSON, PROGRAM, REVIEW, Process, started
+
+COUNT = 300
+"""As many as the webhook accepts: with one more it has to close some."""
+
+# Prints how many connections it has opened so far.
+ATTACKER = """
+import asyncio, ssl, sys
+
+port, count, kind, reconnect = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4] == "True"
+context = ssl._create_unverified_context() if kind == "tls" else None
+opened = 0
+
+async def attack():
+    global opened
+    while True:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        except OSError:
+            continue
+        opened += 1
+        try:
+            await reader.read(1)
+        except OSError:
+            pass
+        writer.transport.abort()
+        if not reconnect:
+            return
+
+async def main():
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(count):
+            tasks.create_task(attack())
+        while True:
+            print(opened, flush=True)
+            await asyncio.sleep(0.05)
+
+asyncio.run(main())
+"""
+
+
+class Attack:
+    """Clients that open connections and send nothing, in a process of their own."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.opened = 0
+
+    def wait_for(self, opened: int) -> None:
+        assert self._process.stdout is not None
+        while self.opened < opened:
+            self.opened = int(self._process.stdout.readline())
+
+
+@contextmanager
+def attack(port: int, count: int, kind: str, *, reconnect: bool) -> Iterator[Attack]:
+    command = [sys.executable, "-c", ATTACKER, str(port), str(count), kind, str(reconnect)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Attack(process)
+        finally:
+            process.kill()
+
+
+@contextmanager
+def webhook_of(program: str, tmp_path: Path, authority: Authority) -> Iterator[Process]:
+    (tmp_path / "tls").mkdir()
+    mounted = Mounted(tmp_path / "tls")
+    mounted.swap(authority.server("127.0.0.1"))
+    with APIServer(tokens={"t": "webhook"}) as server:
+        with started(KnownSpecs(server), mounted, authority, tmp_path, program) as process:
+            yield process
+
+
+@pytest.fixture
+def webhook(tmp_path: Path, authority: Authority) -> Iterator[Process]:
+    with webhook_of(PROGRAM, tmp_path, authority) as process:
+        yield process
+
+
+class Reviewer:
+    """An API server: it has one connection, which it keeps, and opens others."""
+
+    def __init__(self, url: str, trust: ssl.SSLContext) -> None:
+        self._url, self._trust = url, trust
+        self._kept = self._client()
+        self._review(self._kept)
+        self._connections = list(self._kept._transport._pool.connections)  # type: ignore[attr-defined]
+
+    def review(self) -> None:
+        """One on a new connection, which is accepted after those of the attackers, and one on the existing."""
+        with self._client() as new:
+            self._review(new)
+        self._review(self._kept)
+        assert self._kept._transport._pool.connections == self._connections  # type: ignore[attr-defined]
+
+    def _client(self) -> httpx.Client:
+        kept = httpx.Limits(keepalive_expiry=None)
+        return httpx.Client(base_url=self._url, verify=self._trust, timeout=60, limits=kept)
+
+    def _review(self, client: httpx.Client) -> None:
+        reply = client.post("/validate", content=REVIEW, headers=JSON)
+        assert reply.status_code == 200
+        assert reply.json()["response"]["allowed"]
+
+    def close(self) -> None:
+        self._kept.close()
+
+
+@pytest.fixture
+def reviewer(webhook: Process) -> Iterator[Reviewer]:
+    reviewer = Reviewer(webhook.url, webhook.trust)
+    yield reviewer
+    reviewer.close()
+
+
+def test_the_attackers_are_as_many_as_there_can_be() -> None:
+    assert Limits().max_connections == COUNT
+
+
+@pytest.mark.parametrize("kind", ["tcp", "tls"])
+def test_reviews_are_answered_beside_idle_connections_b19(
+    webhook: Process, reviewer: Reviewer, kind: str
+) -> None:
+    with attack(webhook.port, COUNT, kind, reconnect=False) as attackers:
+        attackers.wait_for(COUNT)
+        for _ in range(20):
+            reviewer.review()
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "connects"), [("tcp", 2 * COUNT, 1000), ("tls", COUNT + 50, COUNT)]
+)
+def test_reviews_are_answered_while_attackers_reconnect_b19(
+    webhook: Process, reviewer: Reviewer, kind: str, count: int, connects: int
+) -> None:
+    """As soon as they are evicted. Each time, the existing connection has been idle for longer than all others."""
+    with attack(webhook.port, count, kind, reconnect=True) as attackers:
+        for _ in range(3):
+            attackers.wait_for(attackers.opened + connects)
+            reviewer.review()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limit")
+def test_the_webhook_accepts_connections_again_after_it_had_no_more_files_b19(
+    tmp_path: Path, authority: Authority
+) -> None:
+    few_files = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+    with webhook_of(few_files + PROGRAM, tmp_path, authority) as webhook:
+        with attack(webhook.port, 100, "tcp", reconnect=True) as attackers:
+            attackers.wait_for(100)
+            while "cannot accept a connection: Too many open files" not in webhook.log.read_text():
+                time.sleep(0.05)
+        reviewer = Reviewer(webhook.url, webhook.trust)
+        reviewer.review()
+        reviewer.close()
