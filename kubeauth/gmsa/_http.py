@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kubeauth.gmsa")
 
 _PAUSE = 0.1
+# Steps of a connection, without a wait, after which the others have their turn.
+_STEPS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +132,7 @@ class Connection:
         self._waiting: anyio.CancelScope | None = None
         self._method = b""
         self._peeked: object = None
+        self._steps = 0
         self._head = b""
 
     def close_when_idle(self) -> None:
@@ -220,7 +223,7 @@ class Connection:
                 event = self._next_event()
         except (Disconnected, h11.RemoteProtocolError):
             return {"type": "http.disconnect"}
-        await anyio.lowlevel.checkpoint()  # one read can hold thousands of chunks
+        await self._let_others_run()
         if isinstance(event, h11.Data):
             return {"type": "http.request", "body": bytes(event.data), "more_body": True}
         return {"type": "http.request", "body": b"", "more_body": False}
@@ -253,10 +256,11 @@ class Connection:
         """Whether another request can follow. The rest of a body that was not read has to arrive before."""
         if self._http.our_state is not h11.DONE:
             return False
-        with self._wait(self._limits.head_seconds):
-            while self._http.their_state is h11.SEND_BODY:
-                if self._http.next_event() is h11.NEED_DATA:
-                    await self._read()
+        if self._http.their_state is h11.SEND_BODY:
+            with self._wait(self._limits.head_seconds):
+                while self._http.their_state is h11.SEND_BODY:
+                    if self._http.next_event() is h11.NEED_DATA:
+                        await self._read()
         if self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
@@ -288,7 +292,13 @@ class Connection:
         except _LOST:
             data = b""
         self._http.receive_data(data)
-        await anyio.lowlevel.checkpoint()  # what has arrived can be thousands of TLS records
+        await self._let_others_run()
+
+    async def _let_others_run(self) -> None:
+        """What has arrived can be thousands of chunks or TLS records, which are read without a wait."""
+        self._steps += 1
+        if self._steps % _STEPS == 0:
+            await anyio.lowlevel.checkpoint()
 
     async def _write(self, data: bytes) -> None:
         try:
