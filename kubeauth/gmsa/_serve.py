@@ -122,8 +122,11 @@ def _on_signals(call: Callable[[], None]) -> Generator[None]:
         yield  # Python delivers signals to the main thread
         return
     loop = asyncio.get_running_loop()
-    signals = signal.SIGINT, signal.SIGTERM
-    before = {each: signal.signal(each, lambda *_: loop.call_soon_threadsafe(call)) for each in signals}
+
+    def on_signal(_signal: int, _frame: object) -> None:
+        loop.call_soon_threadsafe(call)
+
+    before = {each: signal.signal(each, on_signal) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:

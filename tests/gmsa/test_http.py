@@ -69,6 +69,15 @@ def test_requests_that_arrive_together_are_answered_in_order(tmp_path: Path, aut
     assert bodies == [b"first", b"Not Found", b"text"]
 
 
+def test_an_invalid_body_after_its_response_closes_the_connection(
+    tmp_path: Path, authority: Authority
+) -> None:
+    head = b"POST /nowhere HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    answer = exchange(tmp_path, authority, head + b"1\r\nx\r\n" + b"z\r\n", LAST)
+    assert answer.startswith(b"HTTP/1.1 404 Not Found\r\n")
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
 def test_a_body_of_many_small_chunks_arrives_whole(tmp_path: Path, authority: Authority) -> None:
     head = b"POST /body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
     answer = exchange(tmp_path, authority, head, b"1\r\nx\r\n" * 5000, b"0\r\n\r\n")

@@ -215,6 +215,7 @@ def test_what_has_begun_is_answered_and_nobody_new_is_let_in_b80_b81(
         assert webhook.process.wait(50) == 0
     # With whatever: on a machine that is busy enough, the time for a decision may be over.
     assert (reply.status_code, reply.json()["response"]["uid"]) == (200, "u-1")
+    assert reply.headers["connection"] == "close"
     assert "the webhook has answered everybody, and ends" in webhook.log.read_text()
 
 
