@@ -12,7 +12,19 @@ import kubeauth
 
 ROOT = Path(kubeauth.__file__).parent
 
-FLOOR = {"_compat", "_connections", "_documents", "_field_types", "_fork", "_frozen", "_http", "_problem", "_secret", "_streams", "errors"}
+FLOOR = {
+    "_compat",
+    "_connections",
+    "_documents",
+    "_field_types",
+    "_fork",
+    "_frozen",
+    "_http",
+    "_problem",
+    "_secret",
+    "_streams",
+    "errors",
+}
 MAY_IMPORT: dict[str, set[str]] = {
     "_problem": set(),
     "errors": {"_problem"},

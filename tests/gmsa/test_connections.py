@@ -398,6 +398,11 @@ def test_if_all_are_being_answered_nobody_new_is_let_in_b19(tmp_path: Path, auth
     assert serving(tmp_path, authority, work, PATIENT) == b""
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "connection flood, before and after the handshake",
+    "never more than the limit; idle connections make room, requests in progress are answered",
+)
 def test_half_a_body_keeps_no_other_client_out_b19(tmp_path: Path, authority: Authority) -> None:
     """A request is in progress when all of it has arrived. Until then its connection can be evicted."""
     half = b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nx"

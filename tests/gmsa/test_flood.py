@@ -137,6 +137,11 @@ def test_the_attackers_are_as_many_as_there_can_be() -> None:
     assert Limits().max_connections == COUNT
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "300 connections that send nothing, over TCP or TLS; attackers that reconnect as soon as they are evicted",
+    "reviews are answered on the API server's existing connection and on a new one",
+)
 @pytest.mark.parametrize("kind", ["tcp", "tls"])
 def test_reviews_are_answered_beside_idle_connections_b19(
     webhook: Process, reviewer: Reviewer, kind: str
@@ -147,6 +152,11 @@ def test_reviews_are_answered_beside_idle_connections_b19(
             reviewer.review()
 
 
+@pytest.mark.attack(
+    "GMSA webhook",
+    "300 connections that send nothing, over TCP or TLS; attackers that reconnect as soon as they are evicted",
+    "reviews are answered on the API server's existing connection and on a new one",
+)
 @pytest.mark.parametrize(
     ("kind", "count", "connects"), [("tcp", 2 * COUNT, 1000), ("tls", COUNT + 50, COUNT)]
 )
