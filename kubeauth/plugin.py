@@ -22,10 +22,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NoReturn, TextIO, TypeAlias
 
 from kubeauth._credentials._credential import Identity, header_problem
-from kubeauth._documents import Json
 from kubeauth._exec._info import KIND, V1, decode_exec_info
 from kubeauth._exec._program import run_program, unless_wrong
 from kubeauth._exec._values import ExecCluster
+from kubeauth._parsing import Json
 from kubeauth._secret import HIDDEN, Secret
 from kubeauth.errors import ClientCertificateError, ConfigError, CredentialError, KubeAuthError
 

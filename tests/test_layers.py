@@ -15,11 +15,11 @@ ROOT = Path(kubeauth.__file__).parent
 FLOOR = {
     "_compat",
     "_connections",
-    "_documents",
     "_field_types",
     "_fork",
     "_frozen",
     "_http",
+    "_parsing",
     "_problem",
     "_secret",
     "_streams",
@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_http": set(),
     "_field_types": {"_secret", "errors"},
     "_streams": set(),
-    "_documents": {"errors"},
+    "_parsing": {"errors"},
     "_exec": FLOOR,
     "_config": FLOOR | {"_exec"},
     "_oidc": FLOOR | {"_exec", "_config"},
@@ -96,7 +96,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 OUTSIDE: dict[str, set[str]] = {
     # Who may import what from elsewhere: HTTP from _transport up, anyio from _credentials up,
-    # subprocess only in _exec, YAML only in _documents, Prometheus in metrics and where they are shown,
+    # subprocess only in _exec, YAML only in _parsing, Prometheus in metrics and where they are shown,
     # and what the command line needs nowhere else.
     "h11": {"gmsa", "_proxy"},
     "httpx": {
@@ -125,7 +125,7 @@ OUTSIDE: dict[str, set[str]] = {
         "registry",
     },
     "subprocess": {"_exec"},
-    "yaml": {"_documents"},
+    "yaml": {"_parsing"},
     "prometheus_client": {"metrics", "cli", "gmsa", "_proxy"},
     "rich": {"cli"},
     "starlette": {"gmsa"},
@@ -140,13 +140,13 @@ OUTSIDE: dict[str, set[str]] = {
 }
 # Modules that only decide: given values, they return values.
 PURE = [
-    "errors.py", "_problem.py", "_connections.py", "_secret.py", "_frozen.py", "_documents/_scalars.py", "_documents/_json.py",
-    "_documents/_limits.py", "_documents/_fields.py", "_exec/_values.py", "_exec/_policy.py", "_exec/_hint.py", "_exec/_codec.py",
-    "_exec/_interactive.py", "_exec/_expiry.py", "_exec/_observer.py", "_credentials/_pace.py", "_credentials/_held.py", "_exec/_info.py", "_exec/_go_json.py", "_config/_model.py",
+    "errors.py", "_problem.py", "_connections.py", "_secret.py", "_frozen.py", "_parsing/scalars.py", "_parsing/json.py", "_parsing/go.py",
+    "_parsing/limits.py", "_parsing/fields.py", "_exec/_values.py", "_exec/_policy.py", "_exec/_hint.py", "_exec/_codec.py",
+    "_exec/_interactive.py", "_exec/_observer.py", "_credentials/_pace.py", "_credentials/_held.py", "_exec/_info.py", "_config/_model.py",
     "_config/_pem.py", "_config/_build.py",
     "_config/_decode.py", "_config/_merge.py", "_config/_select.py", "_config/_validate.py", "_config/_server.py",
     "_credentials/_credential.py", "_credentials/_status.py", "_transport/_shapes.py", "_transport/_sign.py",
-    "_config/_proxy.py", "_config/_impersonation.py", "_config/_durations.py", "_config/_client_config.py",
+    "_config/_proxy.py", "_config/_impersonation.py", "_config/_client_config.py",
     "_config/_oidc.py", "_config/_provider.py", "_oidc/_token.py", "_oidc/_dialogue.py", "inner/_http11.py",
     "registry/_reference.py", "registry/_url.py", "registry/_glob.py", "registry/_match.py",
     "registry/_pattern_index.py",

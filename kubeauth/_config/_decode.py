@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kubeauth._config._model import AuthProvider, Cluster, Context, ExecStanza, Kubeconfig, User
-from kubeauth._documents import MAX_PROBLEMS, Fields, Findings, Json, kind_of
 from kubeauth._frozen import FrozenDict, HiddenDict
+from kubeauth._parsing import MAX_PROBLEMS, Fields, Findings, Json, describe_type
 from kubeauth._secret import Secret
 from kubeauth.errors import Problem
 
@@ -31,7 +31,7 @@ def decode(document: Json, *, origin: str = "") -> Kubeconfig | list[Problem]:
     if document is None:
         return Kubeconfig(origins=(origin,) if origin else ())
     if not isinstance(document, dict):
-        message = f"a kubeconfig must be a mapping, not {kind_of(document)}"
+        message = f"a kubeconfig must be a mapping, not {describe_type(document)}"
         return [Problem(message, origin or None, hint=_IS_IT_ONE)]
     findings = Findings(origin)
     fields = findings.fields_of(document)

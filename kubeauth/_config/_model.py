@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kubeauth._documents import Json
 from kubeauth._frozen import FrozenDict, HiddenDict
+from kubeauth._parsing import Json
 from kubeauth._secret import Secret
 
 

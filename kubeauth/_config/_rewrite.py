@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubeauth._config._files import KUBECONFIG_LIMIT, read_file, reason
-from kubeauth._documents import DocumentError, Json, read_document, write_document
+from kubeauth._parsing import DocumentError, Json, read_document, write_document
 from kubeauth._secret import Secret
 
 _PAUSE = 0.02

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kubeauth._config._decode import decode
 from kubeauth._config._files import KUBECONFIG_LIMIT
 from kubeauth._config._model import Kubeconfig
-from kubeauth._documents import DocumentError, plain, read_document
+from kubeauth._parsing import DocumentError, copy_plain, read_document
 from kubeauth.errors import Problem
 
 _NOT_A_DOCUMENT = "A kubeconfig is YAML or JSON text; compare with the output of: kubectl config view"
@@ -25,7 +25,7 @@ def decode_bytes(data: bytes, *, origin: str = "") -> Kubeconfig | list[Problem]
 def decode_mapping(document: Mapping[str, object]) -> Kubeconfig | list[Problem]:
     """A kubeconfig that was parsed elsewhere, copied so that later changes to it do not matter."""
     try:
-        copied = plain(document)
+        copied = copy_plain(document)
     except DocumentError as error:
         return [Problem(str(error), hint="Pass what yaml.safe_load or json.load made of a kubeconfig.")]
     return decode(copied)

@@ -22,10 +22,10 @@ from kubeauth._credentials._pace import NO_LIMIT, Limit, back_off
 from kubeauth._credentials._status import Status, kind_of
 from kubeauth._credentials._staying import Staying
 from kubeauth._exec._codec import PluginCredential
-from kubeauth._exec._expiry import date_of, good_until
 from kubeauth._exec._observer import Observer
 from kubeauth._exec._values import ASKED
 from kubeauth._fork import call_after_fork
+from kubeauth._parsing.go import expiry_suffix, to_datetime
 from kubeauth.errors import KubeAuthError
 
 logger = logging.getLogger("kubeauth.credentials")
@@ -97,9 +97,9 @@ class AskedSource(Staying, Flying[Credential]):
         """Where the credential comes from, and how it is doing."""
         with self._mu:
             held, failure = self._held, self._failure
-        expires = date_of(held.expires) if math.isfinite(held.expires) else None
+        expires = to_datetime(held.expires) if math.isfinite(held.expires) else None
         if expires is None and held.dates is not None:
-            expires = date_of(held.dates.not_after)
+            expires = to_datetime(held.dates.not_after)
         return Status(
             source=self._asker.place,
             kind=kind_of(held.credential),
@@ -269,7 +269,7 @@ class AskedSource(Staying, Flying[Credential]):
                 self._held = Held.since(
                     now, date, credential, dates, expires, seconds=now - asked[0], chance=self._chance()
                 )
-        what = self._asker.place, kind_of(credential), now - asked[0], good_until(expires)
+        what = self._asker.place, kind_of(credential), now - asked[0], expiry_suffix(expires)
         logger.info("%s gave a %s in %.1f s%s", *what)
         self._observer.renewed(reason=flight.reason, succeeded=not is_over)
         self._observe(before, self._held, date)

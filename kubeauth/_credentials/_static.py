@@ -17,7 +17,7 @@ from kubeauth._credentials._dates import dates_of
 from kubeauth._credentials._keypair import check_identity
 from kubeauth._credentials._renewing import Renewing, Watched
 from kubeauth._credentials._status import Status, kind_of
-from kubeauth._exec._expiry import date_of
+from kubeauth._parsing.go import to_datetime
 from kubeauth._secret import Secret
 from kubeauth.errors import ClientCertificateError, ConfigError, KubeAuthError, TokenFileError
 
@@ -59,7 +59,7 @@ class StaticSource(Renewing[Credential]):
         return Status(
             source=", ".join(self._sources) or "none",
             kind=kind_of(credential),
-            expires=date_of(dates.not_after) if dates else None,
+            expires=to_datetime(dates.not_after) if dates else None,
             last_error=next((part.error for part in self._watched() if part.error), other_error),
         )
 

@@ -10,11 +10,10 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubeauth._documents import DocumentError, Json, read_json, read_yaml
-from kubeauth._exec._expiry import seconds_of
-from kubeauth._exec._go_json import in_order, written
 from kubeauth._exec._info import KIND, V1, V1BETA1
 from kubeauth._exec._values import ExecCluster
+from kubeauth._parsing import DocumentError, Json, read_json, read_yaml
+from kubeauth._parsing.go import go_json, parse_rfc3339, sort_keys
 from kubeauth._secret import Secret
 
 API_VERSIONS = (V1, V1BETA1)
@@ -24,7 +23,7 @@ def exec_info(api_version: str, cluster: ExecCluster | None, *, interactive: boo
     """The value of KUBERNETES_EXEC_INFO: one line of JSON, keys in client-go's order."""
     spec: dict[str, Json] = {"cluster": _cluster(cluster)} if cluster else {}
     spec["interactive"] = interactive
-    return written({"kind": KIND, "apiVersion": api_version, "spec": spec}) + "\n"
+    return go_json({"kind": KIND, "apiVersion": api_version, "spec": spec}) + "\n"
 
 
 def _cluster(cluster: ExecCluster) -> dict[str, Json]:
@@ -37,7 +36,7 @@ def _cluster(cluster: ExecCluster) -> dict[str, Json]:
     }
     said = {name: value for name, value in optional.items() if value}
     # client-go writes null where there is no extension (X7).
-    return {"server": cluster.server, **said, "config": in_order(cluster.config)}
+    return {"server": cluster.server, **said, "config": sort_keys(cluster.config)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ def _status(status: dict[str, Any]) -> PluginCredential | BadOutput:
     timestamp = status.get("expirationTimestamp")
     if timestamp is not None:
         try:
-            expires = seconds_of(timestamp)
+            expires = parse_rfc3339(timestamp)
         except (TypeError, ValueError):
             return BadOutput(
                 "decoding stdout: expirationTimestamp is not a time",

@@ -8,8 +8,8 @@ from __future__ import annotations
 import binascii
 from typing import Any, TypeVar
 
-from kubeauth._documents import DocumentError, Json, read_json
 from kubeauth._exec._values import ExecCluster
+from kubeauth._parsing import DocumentError, Json, read_json
 
 GROUP = "client.authentication.k8s.io"
 KIND = "ExecCredential"

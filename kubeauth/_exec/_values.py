@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from kubeauth._documents import DocumentError, Json, plain
 from kubeauth._exec._policy import PluginPolicy
 from kubeauth._field_types import check_fields, field_types
 from kubeauth._frozen import HiddenDict
+from kubeauth._parsing import DocumentError, Json, copy_plain
 from kubeauth._secret import HIDDEN
 from kubeauth.errors import ConfigError
 
@@ -77,7 +77,7 @@ class ExecConfig:
             return
         try:
             # A copy, so that later changes to the document do not reach a plugin.
-            object.__setattr__(self, "cluster_config", plain(self.cluster_config))
+            object.__setattr__(self, "cluster_config", copy_plain(self.cluster_config))
         except DocumentError as error:
             raise ConfigError(f"ExecConfig.cluster_config must be JSON: {error.reason}") from None
 

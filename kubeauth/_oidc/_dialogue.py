@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, quote_plus, urlencode
 
 from kubeauth._config._oidc import OidcConfig
-from kubeauth._documents import DocumentError, Json, read_json
+from kubeauth._parsing import DocumentError, Json, read_json
 from kubeauth._secret import Secret
 
 MAX_REPLY = 2**20

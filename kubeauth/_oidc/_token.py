@@ -6,7 +6,7 @@ import binascii
 import math
 import re
 
-from kubeauth._documents import DocumentError, read_json
+from kubeauth._parsing import DocumentError, read_json
 from kubeauth._secret import Secret
 
 # As client-go: so much earlier, since no two clocks agree.

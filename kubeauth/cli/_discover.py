@@ -162,7 +162,7 @@ def run(options: Options) -> int:
 
 def seconds(text: str) -> float:
     """For `type=`: a duration as Go has it, or whole seconds."""
-    from kubeauth._config._durations import parse_timeout
+    from kubeauth._parsing.go import parse_timeout
 
     try:
         return parse_timeout(text) or 0.0

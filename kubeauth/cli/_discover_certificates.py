@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kubeauth.cli._tables import cell
 
 if TYPE_CHECKING:
-    from kubeauth._documents import Json
+    from kubeauth._parsing import Json
     from kubeauth.discovery._pins import Certificate
 
 # In place of what a certificate says that nobody can read. Its pin is known all the same.

@@ -9,7 +9,7 @@ from kubeauth.cli._tables import cell, facts
 
 if TYPE_CHECKING:
     from kubeauth._config._client_config import ClientConfig
-    from kubeauth._documents import Json
+    from kubeauth._parsing import Json
     from kubeauth.cli._discover_certificates import Described
     from kubeauth.discovery._result import Discovered
 

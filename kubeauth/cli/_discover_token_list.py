@@ -17,7 +17,7 @@ from kubeauth.cli._output import as_json, read_json, write, write_text
 from kubeauth.cli._tables import cell, fitted
 
 if TYPE_CHECKING:
-    from kubeauth._documents import Json
+    from kubeauth._parsing import Json
     from kubeauth.discovery._secrets import TokenInfo
 
 _NONE = "<none>"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kubeauth._config._files import Found, absolute, read_chain
 from kubeauth._config._model import Kubeconfig, User
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth.cli._doctor_findings import Finding, error, ok, warning
 from kubeauth.cli._doctor_words import counted, listed, of_problem
 

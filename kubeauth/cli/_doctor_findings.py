@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kubeauth._documents import Json
 from kubeauth._exec._hint import clean_hint
+from kubeauth._parsing import Json
 from kubeauth.cli._doctor_words import cut
 
 # Of a table. What is there and not here would be forgotten in the docs too: a test compares them.

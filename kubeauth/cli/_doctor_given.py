@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kubeauth._credentials._asker import Asker, credential_of
-from kubeauth._documents import Json
 from kubeauth._exec._codec import PluginCredential
 from kubeauth._oidc._token import ends_of
+from kubeauth._parsing import Json
 from kubeauth._secret import Secret
 from kubeauth.cli._doctor_certificates import certificate_of
 from kubeauth.cli._doctor_findings import Finding, error, hidden, ok, warning

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kubeauth._config._oidc import OidcConfig
 from kubeauth._config._server import without_password
-from kubeauth._documents import Json
 from kubeauth._oidc._dialogue import NoReply, Wrong, discovery, token_endpoint
 from kubeauth._oidc._token import is_good
+from kubeauth._parsing import Json
 from kubeauth._transport._fetch import Fetching
 from kubeauth.cli._doctor_findings import Finding, error, ok, warning
 from kubeauth.cli._doctor_given import token_end

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from kubeauth import __version__
-from kubeauth._documents import Json
 from kubeauth._exec._hint import clean_hint
+from kubeauth._parsing import Json
 from kubeauth.cli._doctor_findings import Finding, Level, ok
 from kubeauth.cli._doctor_words import counted, listed
 

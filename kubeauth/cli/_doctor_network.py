@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._proxy import choose_proxy
 from kubeauth._config._server import without_password
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth._secret import Secret
 from kubeauth._transport._needs import need_proxy
 from kubeauth.cli._doctor_findings import Finding, error, ok

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from kubeauth._config._kuberc import kuberc_location, kuberc_policy
 from kubeauth._config._surroundings import Surroundings
 from kubeauth._credentials._sources import check_exec
-from kubeauth._documents import Json
 from kubeauth._exec._allowed import Allowance
 from kubeauth._exec._command import NotFound, find_command, has_separator
 from kubeauth._exec._interactive import interactive
 from kubeauth._exec._policy import ALLOW_ALL, ALLOWLIST, PluginPolicy, clean_path
 from kubeauth._exec._values import ExecConfig
+from kubeauth._parsing import Json
 from kubeauth.cli._doctor_findings import Finding, error, ok, skipped, warning
 from kubeauth.cli._doctor_words import listed, of_problem, parted
 from kubeauth.errors import ConfigError, KubeConfigError, Problem

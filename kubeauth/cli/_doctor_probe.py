@@ -14,7 +14,7 @@ import httpx
 
 from kubeauth._client import Client
 from kubeauth._config._client_config import ClientConfig
-from kubeauth._documents import DocumentError, Json, read_json
+from kubeauth._parsing import DocumentError, Json, read_json
 from kubeauth._transport._deadline import Deadline
 from kubeauth._transport._words import tls_failure
 from kubeauth.cli._doctor_words import parted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubeauth._client import Client
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth.cli._doctor_findings import Finding, error, ok, skipped, warning
 from kubeauth.cli._doctor_given import Life
 from kubeauth.cli._doctor_probe import Heard, hear

@@ -14,7 +14,7 @@ from kubeauth._config._validate import shown_path
 from kubeauth._credentials._clock import SYSTEM_CLOCK
 from kubeauth._credentials._credential import Identity, header_problem
 from kubeauth._credentials._static import identity_reader
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth._secret import Secret
 from kubeauth.cli._doctor_certificates import certificate_of
 from kubeauth.cli._doctor_files import exposure, make_private, mode_of

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Sequence
 
 from kubeauth._config._client_config import ClientConfig
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth._transport._tls import ca_place, read_trust
 from kubeauth._transport._words import UNKNOWN_ISSUER, WRONG_NAME
 from kubeauth.cli._doctor_certificates import Certificate, certificate_of, certificates_of, signer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubeauth._exec._expiry import date_of
 from kubeauth._exec._values import ASKED
+from kubeauth._parsing.go import to_datetime
 from kubeauth.errors import Problem
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
@@ -46,7 +46,7 @@ def ends(moment: float, now: float) -> str:
 
 def day(moment: float | None) -> str | None:
     """A moment as JSON has it."""
-    found = date_of(moment)
+    found = to_datetime(moment)
     return None if found is None else found.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

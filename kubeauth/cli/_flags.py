@@ -205,7 +205,7 @@ def _extra(given: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
 
 
 def _timeout(text: str) -> float | None:
-    from kubeauth._config._durations import parse_timeout
+    from kubeauth._parsing.go import parse_timeout
 
     try:
         return parse_timeout(text)

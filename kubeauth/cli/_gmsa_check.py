@@ -15,7 +15,7 @@ from kubeauth.cli._reading import STDIN, read_given
 from kubeauth.cli._tables import cell
 
 if TYPE_CHECKING:
-    from kubeauth._documents import Json
+    from kubeauth._parsing import Json
     from kubeauth.cli._asking import Asking
     from kubeauth.cli._gmsa_documents import FoundPod
     from kubeauth.cli._gmsa_report import Checked

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth.cli._tables import cell, facts, fitted
 from kubeauth.gmsa._decision import Decision
 from kubeauth.gmsa._explain import Outcome, PlaceOutcome

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any, TypeVar
 
-from kubeauth._documents import Json, write_document
+from kubeauth._parsing import Json, write_document
 from kubeauth.cli._ends import Failed
 from kubeauth.cli._terminal import harmless, is_visible
 

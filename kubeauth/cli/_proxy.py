@@ -226,7 +226,7 @@ def _path(text: str) -> str:
 
 
 def _seconds(text: str) -> float:
-    from kubeauth._config._durations import parse_timeout
+    from kubeauth._parsing.go import parse_timeout
 
     try:
         seconds = parse_timeout(text) or 0.0

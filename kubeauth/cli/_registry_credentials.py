@@ -13,7 +13,7 @@ from kubeauth.cli._registry_flags import Output, ProviderFlags, add_image, add_p
 from kubeauth.cli._tables import Columns, cell
 
 if TYPE_CHECKING:
-    from kubeauth._documents import Json
+    from kubeauth._parsing import Json
     from kubeauth.registry._providers import Lookup, ProviderAnswer
     from kubeauth.registry._reference import ImageReference
     from kubeauth.registry._values import RegistryCredential

@@ -14,7 +14,7 @@ from kubeauth.cli._registry_flags import ProviderFlags, add_image, add_provider_
 from kubeauth.cli._tables import Columns, cell
 
 if TYPE_CHECKING:
-    from kubeauth._documents import Json
+    from kubeauth._parsing import Json
     from kubeauth.cli._registry_asking import Manifest
     from kubeauth.registry._reference import ImageReference
 

@@ -14,7 +14,7 @@ from kubeauth.cli._registry_flags import Output, ProviderFlags, add_image, add_p
 from kubeauth.cli._tables import Columns, cell
 
 if TYPE_CHECKING:
-    from kubeauth._documents import Json
+    from kubeauth._parsing import Json
     from kubeauth.registry._config import Provider
     from kubeauth.registry._reference import ImageReference
 

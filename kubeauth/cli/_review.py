@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 
 _GROUP = "authentication.k8s.io"
 

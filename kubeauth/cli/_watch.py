@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth.cli._asking import Asking, TimedOut
 from kubeauth.cli._ends import Failed, Status
 from kubeauth.cli._get import Options, Output

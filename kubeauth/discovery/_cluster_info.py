@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kubeauth._documents import DocumentError, Findings, read_json
+from kubeauth._parsing import DocumentError, Findings, read_json
 from kubeauth._secret import Secret
 from kubeauth.discovery._token import (
     CLUSTER_INFO_NAME,

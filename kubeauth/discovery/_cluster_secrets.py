@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth.discovery._token import SECRET_NAMESPACE
 from kubeauth.discovery._watch import TIMEOUT, APIClient, Reply, document, refusal
 from kubeauth.errors import DiscoveryError

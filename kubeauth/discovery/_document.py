@@ -6,7 +6,7 @@ import json
 from base64 import b64encode
 from collections.abc import Mapping
 
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth._secret import Secret
 from kubeauth.discovery._kubeconfig import Found
 from kubeauth.discovery._token import CLUSTER_NAME, TLS_BOOTSTRAP_USER, BootstrapToken

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from kubeauth._exec._expiry import seconds_of
+from kubeauth._parsing.go import parse_rfc3339
 
 # More than RFC 3339: an hour of one digit, a comma, zones of 24 hours and of 60 minutes.
 _DATE = re.compile(r"(\d{4}-\d\d-\d\dT)(\d\d?)(:\d\d:\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII)
@@ -27,7 +27,7 @@ def seconds_by_go(text: str) -> float:
             return LONG_AGO
         offset = (int(hours) * 60 + int(minutes)) * (-60 if sign == "-" else 60)
     try:
-        seconds = seconds_of(f"{day}{hour:0>2}{rest}.{fraction or 0}Z")
+        seconds = parse_rfc3339(f"{day}{hour:0>2}{rest}.{fraction or 0}Z")
     except ValueError:
         return LONG_AGO
     # The zero time, which elsewhere means that there is none, is a date like any other here.

@@ -24,7 +24,7 @@ from kubeauth._config._merge import with_absolute_cluster_paths, with_absolute_u
 from kubeauth._config._model import Cluster, Context, Kubeconfig, User
 from kubeauth._config._token_file import read_raw_token
 from kubeauth._config._validate import cluster_problems, transport_problems, user_problems
-from kubeauth._documents import DocumentError, Json, read_document
+from kubeauth._parsing import DocumentError, Json, read_document
 from kubeauth._secret import Secret
 from kubeauth.discovery._arguments import STDIN
 from kubeauth.discovery._document import CA_FIELD, base64, document_of, with_authority

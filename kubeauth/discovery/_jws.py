@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from base64 import urlsafe_b64encode
 
-from kubeauth._exec._go_json import written
+from kubeauth._parsing.go import go_json
 from kubeauth._secret import Secret
 from kubeauth.discovery._token import BootstrapToken
 from kubeauth.errors import ConfigError
@@ -38,7 +38,7 @@ def verify_detached(content: str | bytes, jws: str, token: BootstrapToken | str)
 
 
 def _signed(content: str | bytes, token: BootstrapToken) -> str:
-    header = encoded(written({"alg": "HS256", "kid": token.id}).encode("utf-8", "surrogatepass"))
+    header = encoded(go_json({"alg": "HS256", "kid": token.id}).encode("utf-8", "surrogatepass"))
     signature = mac(token.secret, header + b"." + encoded(as_bytes(content)))
     return f"{header.decode()}..{encoded(signature).decode()}"
 

@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
-from kubeauth._documents import DocumentError, Json, read_json
-from kubeauth._exec._go_json import written
+from kubeauth._parsing import DocumentError, Json, read_json
+from kubeauth._parsing.go import go_json
 from kubeauth._secret import Secret
 from kubeauth.discovery._jws import as_bytes, checked, encoded, mac, token_of
 from kubeauth.discovery._token import BootstrapToken, is_token_id, is_token_secret
@@ -47,7 +47,7 @@ def request_jwt(
     claims: Json = {} if audience is None else {"aud": audience}
     claims |= {"exp": issued + lifetime, "iat": issued, "sub": given.id}
     parts = {"alg": "HS256", "kid": given.id, "typ": "JWT"}, claims
-    signed = b".".join(encoded(as_bytes(written(part))) for part in parts)
+    signed = b".".join(encoded(as_bytes(go_json(part))) for part in parts)
     return Secret((signed + b"." + encoded(mac(given.secret, signed))).decode())
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from kubeauth._config._decode import decode
 from kubeauth._config._model import Cluster, Kubeconfig
 from kubeauth._config._server import AddressError, server_url, uses_tls
-from kubeauth._documents import DocumentError, Json, read_json, read_yaml
+from kubeauth._parsing import DocumentError, Json, read_json, read_yaml
 from kubeauth._secret import Secret
 from kubeauth.discovery._pins import Certificate, Pins, certificates
 from kubeauth.errors import DiscoveryError

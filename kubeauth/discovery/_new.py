@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kubeauth._documents import Json
-from kubeauth._exec._expiry import date_of
+from kubeauth._parsing import Json
+from kubeauth._parsing.go import to_datetime
 from kubeauth._secret import Secret
 from kubeauth.discovery._secrets import USAGES, is_group
 from kubeauth.discovery._token import (
@@ -143,7 +143,7 @@ def _end(now: float, ttl: float | None, expires: datetime | None) -> str:
         return ""
     else:
         end = now + (DEFAULT_TTL if ttl is None else ttl)
-    date = date_of(end)
+    date = to_datetime(end)
     if date is None or math.floor(end) <= now:
         raise ConfigError("a bootstrap token must end in the future, before the year 10000")
     return f"{date:%Y-%m-%dT%H:%M:%SZ}"

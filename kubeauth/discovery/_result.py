@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._files import reason
-from kubeauth._documents import Json, write_document
+from kubeauth._parsing import Json, write_document
 from kubeauth._secret import Secret
 from kubeauth.errors import ConfigError
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth._secret import Secret
 from kubeauth.discovery._expiration import LONG_AGO, seconds_by_go
 from kubeauth.discovery._token import (

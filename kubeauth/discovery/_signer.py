@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth.discovery._jws import sign_detached
 from kubeauth.discovery._secrets import StoredToken, signing_problem, stored_token
 from kubeauth.discovery._token import (

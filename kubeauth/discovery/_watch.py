@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from anyio import sleep
 
 from kubeauth._credentials._clock import Clock
-from kubeauth._documents import DocumentError, Json, read_json
+from kubeauth._parsing import DocumentError, Json, read_json
 from kubeauth.errors import ConfigError, DiscoveryError, KubeAuthError
 
 logger = logging.getLogger("kubeauth.discovery")

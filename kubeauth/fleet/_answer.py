@@ -10,7 +10,7 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import overload
 
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 
 # As much of a server's own words as is repeated.
 _MOST_WORDS = 500

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from kubeauth._documents import DocumentError, Findings, Json, read_json
+from kubeauth._parsing import DocumentError, Findings, Json, read_json
 from kubeauth.gmsa._steps import Answer, Review, Unavailable, Verdict
 
 GROUP = "windows.k8s.io"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth.errors import KubeAuthError
 from kubeauth.gmsa._api import review_document, review_path, review_verdict, spec_answer, spec_path
 from kubeauth.gmsa._steps import Answer, Review, Unavailable, Verdict

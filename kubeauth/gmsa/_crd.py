@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth.gmsa._api import GROUP, RESOURCE
 
 # Without it the API server takes no definition for a group that ends in k8s.io.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kubeauth._documents import DocumentError, Json, read_json
-from kubeauth._exec._go_json import in_order, written
+from kubeauth._parsing import DocumentError, Json, read_json
+from kubeauth._parsing.go import go_json, sort_keys
 
 MAX_CONTENTS = 65536
 """Bytes, as the API server has it (B13)."""
@@ -27,7 +27,7 @@ def credspec_of(members: Mapping[str, Json]) -> CredSpec:
 
 def canonical(members: Mapping[str, Json]) -> str:
     """Byte for byte what the webhook of kubernetes-sigs puts into a pod (B32)."""
-    return written(in_order(members))
+    return go_json(sort_keys(members))
 
 
 def is_too_long(contents: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth.gmsa._installation import LABELS, NAME, PORT, SECRET, Installation
 
 _MOUNTED = "/tls"

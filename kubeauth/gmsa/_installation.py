@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth.errors import ConfigError
 from kubeauth.gmsa._words import is_namespace, quoted
 

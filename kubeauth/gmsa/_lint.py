@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from kubeauth._documents import MAX_PROBLEMS, DocumentError, Fields, Findings, plain
+from kubeauth._parsing import MAX_PROBLEMS, DocumentError, Fields, Findings, copy_plain
 from kubeauth.errors import Problem
 from kubeauth.gmsa._credspec import MAX_CONTENTS, canonical, is_too_long
 
@@ -39,7 +39,7 @@ def lint_credspec(credspec: object) -> CredSpecReport:
     It denies nobody anything: neither `expand` nor `authorize` uses it.
     """
     try:
-        document = plain(credspec)
+        document = copy_plain(credspec)
     except DocumentError as error:
         return CredSpecReport((Problem(f"it is no JSON: {error}", hint="Give it as plain values."),))
     if not isinstance(document, dict):

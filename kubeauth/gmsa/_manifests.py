@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator
 
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth.gmsa._api import GROUP, RESOURCE
 from kubeauth.gmsa._crd import definition
 from kubeauth.gmsa._deployment import deployment, disruption_budget, service

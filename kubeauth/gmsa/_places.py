@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kubeauth._documents import DocumentError, Fields, Findings, Json, plain
+from kubeauth._parsing import DocumentError, Fields, Findings, Json, copy_plain
 from kubeauth.gmsa._annotations import containers_of, contents_key, name_key, pointer
 from kubeauth.gmsa._decision import Decision, Policy, denied
 from kubeauth.gmsa._words import quoted
@@ -70,7 +70,7 @@ class Pod:
 def pod_of(document: object, policy: Policy) -> Pod | Decision:
     """A pod from whoever calls. Its size and its depth are bounded, too."""
     try:
-        copy = plain(document)
+        copy = copy_plain(document)
     except DocumentError as error:
         return _bad_pod(str(error))
     return read_pod(copy, policy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 
-from kubeauth._documents import Json
+from kubeauth._parsing import Json
 from kubeauth.gmsa._installation import NAME, Installation, cluster_wide
 from kubeauth.gmsa._review import VERSIONS
 

@@ -6,8 +6,8 @@ from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kubeauth._documents import DocumentError, Fields, Findings, Json, read_json
-from kubeauth._exec._go_json import written
+from kubeauth._parsing import DocumentError, Fields, Findings, Json, read_json
+from kubeauth._parsing.go import go_json
 from kubeauth.gmsa._authorize import creation, update
 from kubeauth.gmsa._decision import ALLOWED, Decision, Policy, denied
 from kubeauth.gmsa._expand import expansion, new_hostname
@@ -106,10 +106,10 @@ def write_review(to: Request | Refused, decision: Decision) -> bytes:
     if not decision.allowed:
         response["status"] = {"metadata": {}, "message": decision.message, "code": decision.code}
     elif decision.patch:
-        patch = written([{key: each[key] for key in ("op", "path", "value")} for each in decision.patch])
+        patch = go_json([{key: each[key] for key in ("op", "path", "value")} for each in decision.patch])
         response["patch"] = b64encode(patch.encode()).decode()
         response["patchType"] = "JSONPatch"
-    return written({"kind": KIND, "apiVersion": to.api_version, "response": response}).encode()
+    return go_json({"kind": KIND, "apiVersion": to.api_version, "response": response}).encode()
 
 
 def _unexpected(request: Request) -> Decision:

@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
-from kubeauth._documents import DocumentError, plain
+from kubeauth._parsing import DocumentError, copy_plain
 from kubeauth.gmsa._credspec import CredSpec, credspec_of
 from kubeauth.gmsa._decision import Decision, Policy, denied
 from kubeauth.gmsa._places import MAX_SPECS, Place, Pod
@@ -112,7 +112,7 @@ class Questions:
 def _credspec(spec: str, answer: object) -> CredSpec | Decision:
     """Of what a caller's own function found, too."""
     try:
-        found = plain(answer)
+        found = copy_plain(answer)
     except DocumentError as error:
         return denied(500, f"{spec} cannot be looked up: {error}")
     if not isinstance(found, dict):

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
-from kubeauth._documents import DocumentError, Json, read_json
-from kubeauth._exec._expiry import seconds_of
 from kubeauth._fork import call_after_fork
+from kubeauth._parsing import DocumentError, Json, read_json
+from kubeauth._parsing.go import parse_rfc3339
 from kubeauth._secret import Secret
 from kubeauth.errors import ConfigError, RegistryError
 from kubeauth.registry._service_account import Pod, ServiceAccount
@@ -223,7 +223,7 @@ def _token(pod: Pod, reply: Reply) -> _Issued | RegistryError:
 
 def _seconds(end: Json) -> float | None:
     with suppress(ValueError):
-        return seconds_of(end) if isinstance(end, str) else None
+        return parse_rfc3339(end) if isinstance(end, str) else None
     return None
 
 

@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kubeauth._documents import (
+from kubeauth._parsing import (
     MAX_PROBLEMS,
     DocumentError,
     Fields,
     Findings,
     Json,
-    kind_of,
+    describe_type,
     read_json,
     read_yaml,
 )
@@ -80,7 +80,7 @@ def decode(data: bytes, path: str = "") -> tuple[Provider, ...] | list[Problem]:
     except DocumentError as error:
         return [Problem(str(error), path, hint=_BEGINS)]
     if not isinstance(document, dict):
-        kind = "nothing" if document is None else kind_of(document)
+        kind = "nothing" if document is None else describe_type(document)
         return [Problem(f"a {KIND} must be a mapping, not {kind}", path, hint=_BEGINS)]
     if problem := _of_another_kind(document, path):
         return [problem]

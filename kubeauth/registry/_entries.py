@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from kubeauth._documents import DocumentError, Json, kind_of, plain, read_json
+from kubeauth._parsing import DocumentError, Json, copy_plain, describe_type, read_json
 from kubeauth.errors import Problem
 from kubeauth.registry._values import RegistryCredential
 
@@ -99,7 +99,7 @@ def config_entries(document: Json, *, at: str = "", with_tokens: bool = False) -
         return {}
     if not isinstance(document, dict):
         return Problem(
-            f"a docker config must be an object, not {kind_of(document)}", field=at or None, hint=_SHAPE
+            f"a docker config must be an object, not {describe_type(document)}", field=at or None, hint=_SHAPE
         )
     auths = None
     for name, value in document.items():
@@ -114,7 +114,7 @@ def flat_entries(document: Json, *, at: str = "", with_tokens: bool = False) -> 
         return {}
     if not isinstance(document, dict):
         return Problem(
-            f"the entries must be an object, not {kind_of(document)}", field=at or None, hint=_SHAPE
+            f"the entries must be an object, not {describe_type(document)}", field=at or None, hint=_SHAPE
         )
     found: Entries = {}
     for key, entry in document.items():
@@ -213,6 +213,6 @@ def _secret_data(secret: Mapping[str, object], name: str) -> bytes | str:
 def mapping_document(document: Mapping[str, object]) -> Json | Problem:
     """A docker config that was parsed elsewhere, copied so that later changes to it do not matter."""
     try:
-        return plain(document)
+        return copy_plain(document)
     except DocumentError as error:
         return Problem(str(error), hint="Pass what json.load made of a docker config.")

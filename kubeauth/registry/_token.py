@@ -15,8 +15,8 @@ from ipaddress import ip_address
 from urllib.parse import quote_plus, urlencode
 
 from kubeauth._credentials._credential import header_problem
-from kubeauth._documents import DocumentError, Json, read_json
-from kubeauth._exec._expiry import seconds_of
+from kubeauth._parsing import DocumentError, Json, read_json
+from kubeauth._parsing.go import parse_rfc3339
 from kubeauth._secret import Secret
 from kubeauth._transport._shapes import URLLike
 from kubeauth.registry._challenge import Challenge
@@ -300,7 +300,7 @@ def _lifetime(found: Mapping[str, Json], date: float) -> float:
         seconds = 0
     lifetime = min(max(float(seconds), _SHORTEST), _LONGEST)
     with suppress(ValueError, OverflowError):
-        issued = seconds_of(_text(found, "issued_at"))
+        issued = parse_rfc3339(_text(found, "issued_at"))
         if issued is not None and 0 <= date - issued <= lifetime / 2:
             return lifetime - (date - issued)
     return lifetime

@@ -78,7 +78,7 @@ class RegistryCredential:
         """
         from hashlib import sha256  # with it comes OpenSSL, and most programs compare none
 
-        from kubeauth._exec._go_json import written
+        from kubeauth._parsing.go import go_json
 
         given = {
             "username": self.username,
@@ -88,7 +88,7 @@ class RegistryCredential:
             "registrytoken": self.registry_token,
         }
         stated = {name: value for name, value in given.items() if value}
-        return sha256(written(stated).encode("utf-8", "surrogatepass")).hexdigest()
+        return sha256(go_json(stated).encode("utf-8", "surrogatepass")).hexdigest()
 
     def __repr__(self) -> str:
         shown = [f"username={self.username!r}"]

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kubeauth._config._durations import parse_duration, write_duration
-from kubeauth._documents import DocumentError, Fields, Findings, Json, kind_of, read_json
-from kubeauth._exec._go_json import written
+from kubeauth._parsing import DocumentError, Fields, Findings, Json, describe_type, read_json
+from kubeauth._parsing.go import format_duration, go_json, parse_duration
 from kubeauth._secret import Secret
 from kubeauth.errors import Problem
 
@@ -109,7 +108,7 @@ def write_response(response: Response, api_version: str) -> bytes:
         for key, (username, password) in response.auth.items()
     }
     duration = response.cache_duration
-    given: dict[str, Json] = {} if duration is None else {"cacheDuration": write_duration(duration)}
+    given: dict[str, Json] = {} if duration is None else {"cacheDuration": format_duration(duration)}
     return _line(
         {
             "kind": RESPONSE,
@@ -223,9 +222,9 @@ def _mapping(data: bytes, repeated: list[str] | None = None) -> dict[str, Json] 
         return str(error)
     if isinstance(document, dict):
         return document
-    return f"it must be a mapping, not {'null' if document is None else kind_of(document)}"
+    return f"it must be a mapping, not {'null' if document is None else describe_type(document)}"
 
 
 def _line(document: dict[str, Json]) -> bytes:
     # What no text can hold, a half of a surrogate pair, becomes a question mark.
-    return written(document).encode("utf-8", "replace") + b"\n"
+    return go_json(document).encode("utf-8", "replace") + b"\n"

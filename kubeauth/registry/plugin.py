@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import BinaryIO, Literal, NoReturn, TextIO
 
-from kubeauth._config._durations import LONGEST
 from kubeauth._exec._program import run_program, unless_wrong
+from kubeauth._parsing.go import MAX_DURATION
 from kubeauth._secret import HIDDEN, Secret
 from kubeauth.errors import RegistryError
 from kubeauth.registry import _wire
@@ -32,7 +32,7 @@ from kubeauth.registry._wire import CACHE_KEY_TYPES, PROVIDER_V1, REQUEST, Reque
 __all__ = ["Request", "Response", "parse_request", "print_response", "read_request", "run"]
 
 _LONGEST_REQUEST = 2**20
-_LONGEST_KEPT = LONGEST // 2
+_LONGEST_KEPT = MAX_DURATION // 2
 _BY_HAND = (
     "This is an image credential provider: a kubelet runs it, as its configuration says, and writes to its "
     f'stdin. To try it by hand: echo \'{{"kind": "{REQUEST}", "apiVersion": "{PROVIDER_V1}", '

@@ -205,7 +205,7 @@ class TestLogs:
         path = tmp_path / "kubeconfig"
         path.write_text(json.dumps(api.kubeconfig({"exec": plugin.stanza()})))
         said = self.logged(4).splitlines()[1]
-        until = r", good until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ" if lifetime else ""
+        until = r", expires \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ" if lifetime else ""
         expected = rf"I kubeauth.credentials: plugin {plugin.path} gave a token in \d+\.\d s{until}"
         assert re.fullmatch(expected, said)
 

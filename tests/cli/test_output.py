@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeauth._documents import read_yaml
+from kubeauth._parsing import read_yaml
 from kubeauth.cli import main
 from kubeauth.cli._ends import Failed
 from kubeauth.cli._output import as_json, as_json_line, as_yaml, pass_on, read_json, write_text

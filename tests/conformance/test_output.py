@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import kubeauth
 from kubeauth._exec._codec import BadOutput, PluginCredential, read_output
-from kubeauth._exec._expiry import seconds_of
+from kubeauth._parsing.go import parse_rfc3339
 from kubeauth.errors import PluginOutputError
 from kubeauth.testing import APIServer
 from tests.conformance.plugins import V1, V1BETA1, ShellPlugin, config_of, credential
@@ -181,7 +181,7 @@ def test_certificates_x40(server: APIServer, tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_dates_x39(text: str, seconds: float | None) -> None:
-    assert seconds_of(text) == seconds
+    assert parse_rfc3339(text) == seconds
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_dates_x39(text: str, seconds: float | None) -> None:
 )  # fmt: skip
 def test_what_is_not_rfc_3339_x39(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 -- its words go nowhere
-        seconds_of(text)
+        parse_rfc3339(text)
 
 
 # The rules again, as few words as possible, for whatever can be a JSON document.
@@ -316,9 +316,9 @@ def test_dates_there_and_back_x39(moment: datetime, offset: int, timespec: str) 
     aware = moment.replace(tzinfo=timezone(timedelta(minutes=offset)))
     text = aware.isoformat(timespec=timespec)
     assert is_rfc_3339(text)
-    assert seconds_of(text) == pytest.approx(datetime.fromisoformat(text).timestamp(), abs=1e-4)
+    assert parse_rfc3339(text) == pytest.approx(datetime.fromisoformat(text).timestamp(), abs=1e-4)
     zulu = aware.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
-    assert seconds_of(zulu) == seconds_of(text)
+    assert parse_rfc3339(zulu) == parse_rfc3339(text)
 
 
 @settings(max_examples=300)
@@ -331,7 +331,7 @@ def test_dates_there_and_back_x39(moment: datetime, offset: int, timespec: str) 
 def test_damaged_dates_x39(noise: str, at: int, gone: int, text: str) -> None:
     damaged = text[:at] + noise + text[at + gone :]
     try:
-        seconds_of(damaged)
+        parse_rfc3339(damaged)
     except ValueError:
         assert not is_rfc_3339(damaged)
     else:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kubeauth._documents import DocumentError, read_yaml
+from kubeauth._parsing import DocumentError, read_yaml
 from tests.differential.corpus import go_json
 
 pytestmark = pytest.mark.oracle

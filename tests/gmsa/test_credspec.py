@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeauth._documents import read_json
+from kubeauth._parsing import read_json
 from kubeauth.gmsa import Decision
 from kubeauth.gmsa._credspec import MAX_CONTENTS, canonical, credspec_of, mismatch, same
 from kubeauth.gmsa._review import Request, write_review

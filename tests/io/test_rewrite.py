@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from kubeauth import Secret
 from kubeauth._config._rewrite import Entry, Trouble, only_one
-from kubeauth._documents import read_document, write_document
+from kubeauth._parsing import read_document, write_document
 
 OURS = {"idp-issuer-url": "https://i", "client-id": "c", "id-token": "old", "unknown": "kept"}
 DOCUMENT: dict[str, Any] = {

@@ -290,10 +290,10 @@ def test_a_provider_starts_with_little() -> None:
     assert "kubeauth.registry.plugin" in new
     ours = {name for name in new if name.startswith("kubeauth.")}
     assert ours <= {
-        "kubeauth.errors", "kubeauth._problem", "kubeauth._secret", "kubeauth._streams", "kubeauth._config", "kubeauth._config._durations", "kubeauth._exec",
-        "kubeauth._exec._go_json", "kubeauth._exec._program", "kubeauth._documents", "kubeauth._documents._fields",
-        "kubeauth._documents._json", "kubeauth._documents._limits", "kubeauth._documents._scalars",
-        "kubeauth._documents._write", "kubeauth._documents._yaml", "kubeauth.registry", "kubeauth.registry._wire",
+        "kubeauth.errors", "kubeauth._problem", "kubeauth._secret", "kubeauth._streams", "kubeauth._config", "kubeauth._parsing.go", "kubeauth._exec",
+        "kubeauth._exec._program", "kubeauth._parsing", "kubeauth._parsing.fields",
+        "kubeauth._parsing.json", "kubeauth._parsing.limits", "kubeauth._parsing.scalars",
+        "kubeauth._parsing.write", "kubeauth._parsing.yaml", "kubeauth.registry", "kubeauth.registry._wire",
         "kubeauth.registry.plugin",
     }  # fmt: skip
     assert not new & {

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeauth._documents import DocumentError, plain, read_document, read_json, read_yaml
-from kubeauth._documents._limits import MAX_DEPTH
+from kubeauth._parsing import DocumentError, copy_plain, read_document, read_json, read_yaml
+from kubeauth._parsing.limits import MAX_DEPTH
 
 LIMIT = 2**20
 BOTH = pytest.mark.parametrize("pure_python", [False, True], ids=["C", "python"])
@@ -309,18 +309,18 @@ def test_size_is_bounded() -> None:
 
 def test_parsed_documents_are_copied_and_bounded() -> None:
     source = {"a": [1, (2, 3)], 4: {"d": datetime.date(2020, 1, 2)}, "t": datetime.datetime(2020, 1, 2)}
-    found = plain(source)
+    found = copy_plain(source)
     assert found == {"a": [1, [2, 3]], "4": {"d": "2020-01-02"}, "t": "2020-01-02T00:00:00"}
     found["a"].append(1)
     assert source["a"] == [1, (2, 3)]
     cycle: list[object] = []
     cycle.append(cycle)
     with pytest.raises(DocumentError, match="nested more than"):
-        plain(cycle)
+        copy_plain(cycle)
     for odd in (object(), b"bytes", {1, 2}, float("inf"), {None: 1}, {(1, 2): 3}, 10**400, {10**5000: 1}):
         with pytest.raises(DocumentError):
-            plain({"a": odd})
-    assert plain({"n": 2**70, "b": True, "s": "\ud800"}) == {"n": float(2**70), "b": True, "s": "\ufffd"}
+            copy_plain({"a": odd})
+    assert copy_plain({"n": 2**70, "b": True, "s": "\ud800"}) == {"n": float(2**70), "b": True, "s": "\ufffd"}
 
 
 JSON = st.recursive(

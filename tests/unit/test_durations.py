@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeauth._config._durations import parse_duration, parse_timeout
+from kubeauth._parsing.go import parse_duration, parse_timeout
 from kubeauth.errors import ConfigError
 
 

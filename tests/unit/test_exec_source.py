@@ -16,7 +16,7 @@ from kubeauth._credentials._credential import Credential, Identity, Refusal
 from kubeauth._credentials._dates import dates_of
 from kubeauth._credentials._flight import Flight
 from kubeauth._exec._codec import PluginCredential
-from kubeauth._exec._expiry import date_of, seconds_of
+from kubeauth._parsing.go import parse_rfc3339, to_datetime
 from kubeauth.testing import APIServer, Authority, FakeClock, PluginScript
 from tests.observers import NobodyWatches
 from tests.scripted import ScriptedPlugin
@@ -295,9 +295,9 @@ def test_an_error_of_ours_is_told_without_its_words(caplog: pytest.LogCaptureFix
 
 @pytest.mark.parametrize("text", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
 def test_a_time_that_no_calendar_has_x39(text: str) -> None:
-    seconds = seconds_of(text)
+    seconds = parse_rfc3339(text)
     assert seconds is not None
-    assert date_of(seconds) is None
+    assert to_datetime(seconds) is None
 
 
 def test_who_comes_when_a_flight_has_landed_does_not_wait() -> None:

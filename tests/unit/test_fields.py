@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeauth._documents import MAX_PROBLEMS, Fields, Findings
+from kubeauth._parsing import MAX_PROBLEMS, Fields, Findings
 from kubeauth.errors import Problem
 
 SENTINEL = "s3cr3t"

@@ -1,4 +1,4 @@
-"""YAML, built from parser events in one pass that counts as it goes."""
+"""Read YAML: build values from parser events in one pass, within limits."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kubeauth._documents._limits import MAX_DEPTH, TOO_DEEP, Budget, DocumentError
-from kubeauth._documents._scalars import TAGGED, clean_text, key_text, resolved
+from kubeauth._parsing.limits import MAX_DEPTH, TOO_DEEP, Budget, DocumentError
+from kubeauth._parsing.scalars import TAG_RESOLVERS, replace_surrogates, resolve_scalar, to_key
 
-# libyaml looks through all %TAG directives at each, and copies a prefix for each tag that uses it: what
-# nobody writes more than a few of could keep it busy for hours. In UTF-16 there is a NUL between letters.
+# libyaml searches all %TAG directives for each tag, and copies the prefix: thousands of them would take
+# hours. In UTF-16 there is a NUL between letters.
 _TAG_DIRECTIVE = re.compile(rb"%\0?T\0?A\0?G[^\r\n]*")
 _MAX_TAG_DIRECTIVES = 16
 _MAX_TAG_DIRECTIVE = 1024
-# Without libyaml parsing is some thirty times slower, so less of it is taken on.
+# Without libyaml, parsing is about thirty times slower, so the limit is lower.
 _PURE_PYTHON_LIMIT = 2 * 2**20
 
 
 def read_yaml(
     data: bytes, *, whole: bool = False, repeated: list[str] | None = None, pure_python: bool = False
 ) -> Any:
-    """The first YAML document in `data`, built from parser events in one bounded pass.
+    """Return the first YAML document in `data`.
 
-    What follows it is not looked at, unless `whole`: then it is an error. Of a key that is there twice the
-    last counts; `repeated` is told of it.
+    What follows is ignored or, with `whole`, an error. Of a repeated key the last wins; its name is added to
+    `repeated`.
     """
     import yaml
 
-    # The C parser where PyYAML has it. Never its constructor: 100 KB of `[` crash the process there.
+    # The C parser, where PyYAML has it. Never its constructor: 100 KB of `[` crash the process there.
     make: Callable[[bytes], Any] = yaml.SafeLoader
     if not pure_python:
         make = getattr(yaml, "CBaseLoader", make)
@@ -45,7 +45,7 @@ def read_yaml(
         raise
     except yaml.MarkedYAMLError as error:
         mark: Any = error.problem_mark or error.context_mark
-        # The C parser's problems are fixed sentences; the Python one quotes the text, so it is not shown.
+        # The C parser's messages are fixed sentences; those of the Python parser quote the text.
         known = make is not yaml.SafeLoader and error.problem
         failure = DocumentError(
             f"not valid YAML: {error.problem}" if known else "not valid YAML",
@@ -81,7 +81,7 @@ _MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
 class _Builder:
-    """Turns parser events into values, counting as it goes."""
+    """Builds values from parser events, and counts them."""
 
     def __init__(self, parser: Any, repeated: list[str] | None) -> None:
         self._parser = parser
@@ -126,12 +126,12 @@ class _Builder:
         tag: str | None = event.tag
         merges = text == "<<" and (event.implicit[0] if tag is None else tag == _MERGE_TAG)
         value: Any
-        if tag is not None and tag in TAGGED:
-            value = TAGGED[tag](text)
+        if tag is not None and tag in TAG_RESOLVERS:
+            value = TAG_RESOLVERS[tag](text)
         elif event.implicit[0] and tag is None:
-            value = resolved(text)
+            value = resolve_scalar(text)
         else:
-            value = clean_text(text)
+            value = replace_surrogates(text)
         if event.anchor is not None:
             self._anchors[event.anchor] = _Anchored(value, 1, 0)
         at_key = self._open and self._open[-1].key is _NO_KEY and type(self._open[-1].value) is dict
@@ -173,15 +173,15 @@ class _Builder:
         if type(top.value) is list:
             top.value.append(value)
         elif top.key is _NO_KEY:
-            top.key = value if value is _MERGE else key_text(value)
+            top.key = value if value is _MERGE else to_key(value)
         elif top.key is _MERGE:
             top.key = _NO_KEY
-            # As Go's YAML: of several the first wins, and what stands later in the mapping wins over all.
+            # As Go's YAML: the first of several merged mappings wins, and later keys here win over all.
             for merged in reversed(value) if type(value) is list else [value]:
                 if type(merged) is not dict:
                     raise DocumentError("a merge key (<<) of something that is not a mapping")
                 if self._repeated is not None:
-                    # Where Go's YAML is strict, what a merge key brings must not be there, either.
+                    # Strict Go YAML rejects a merged key that the mapping has already.
                     self._repeated += [key for key in merged if key in top.value]
                 top.value.update(merged)
         else:
@@ -192,7 +192,7 @@ class _Builder:
 
 
 def _depth(value: Any) -> int:
-    """How deep a value is nested; it was bounded when it was built."""
+    """Return the nesting depth, which was bounded when the value was built."""
     if type(value) is dict:
         return 1 + max(map(_depth, value.values()), default=0)
     if type(value) is list:

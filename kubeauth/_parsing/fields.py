@@ -1,15 +1,15 @@
-"""A stranger's document, field by field, as its codec knows it; and all that is wrong with it, by its place.
+"""Read an untrusted document field by field, and collect all problems with their place.
 
-A codec asks for what should be there, in the order in which problems are to be told:
+A codec reads the fields it knows, in the order in which problems should be reported:
 
     findings = Findings("/etc/motd.yaml")
     fields = findings.fields_of(document)
     motd = Motd(text=fields.string("text"), loud=fields.boolean("loud"))
     return findings.misfits or motd
 
-As in Go, what is absent or null is the zero value of its type. So is what has another type, and that is
-noted: where, and what kind of thing stands there, never the thing. Nothing here raises, so that no
-traceback ever holds the document.
+As in Go, an absent or null field is the zero value of its type. So is a field of another type, which is a
+problem: with its place and the type that was found, never the value. Nothing here raises, so that no
+traceback contains the document.
 """
 
 from __future__ import annotations
@@ -20,24 +20,23 @@ from typing import Any
 from kubeauth.errors import Problem
 
 MAX_PROBLEMS = 100
-"""Of each sort, in words. What is more is counted."""
+"""Reported of each kind; the rest is counted."""
 
 
 class Findings:
-    """What is wrong with one document.
+    """The problems of one document.
 
-    Fields that no codec asks for are ignored, and of a list only the first bad item is told, with all that
-    is wrong with it: the others are most often wrong alike. `strict` is for what must not be half
-    understood: there such fields are misfits, and so is every bad item, and places have numbers as those of
-    Kubernetes. Of a field that is there twice, the reader of the document has kept the last.
+    Unknown fields are ignored, and of a list only the first invalid item is reported, with all its problems:
+    the others are usually wrong in the same way. With `strict`, unknown fields and every invalid item are
+    problems, and list items are named by index as in Kubernetes. Of a repeated field the last wins.
     """
 
     def __init__(self, origin: str = "", *, strict: bool = False) -> None:
         self.misfits: list[Problem] = []
-        """Fields of the wrong type or, if strict, of an unknown name: the document is of another shape."""
+        """Fields of the wrong type and, if strict, unknown fields."""
         self.misfit_count = 0
         self.faults: list[Problem] = []
-        """Fields of the right type, whose codec refused the value."""
+        """Fields of the right type whose value the codec rejected."""
         self._origin = origin or None
         self._strict = strict
         self._opened: list[Fields] = []
@@ -46,14 +45,14 @@ class Findings:
         return Fields(self, None, "", None, document)
 
     def refuse_unknown(self) -> None:
-        """For when a codec has asked for all it knows: what is left is a misfit, if strict."""
+        """Report unknown fields, if strict. Called when the codec has read all fields it knows."""
         for fields in self._opened:
             for name in fields.unknown():
                 self._misfit(fields, name, "unknown field", "Check its spelling, or remove it.")
         self._opened.clear()
 
     def _wrong_type(self, within: Fields, name: str, wanted: str, value: object) -> None:
-        given = kind_of(value)
+        given = describe_type(value)
         quotes = wanted == _STRING and given in (_NUMBER, _BOOLEAN)
         hint = "Put it in quotes." if quotes else f"Write {wanted} there."
         self._misfit(within, name, f"must be {wanted}, not {given}", hint)
@@ -69,7 +68,7 @@ class Findings:
 
 
 class Fields:
-    """A mapping in a document, and where it stands."""
+    """A mapping in a document, and its place."""
 
     __slots__ = ("_asked", "_findings", "_index", "_name", "_values", "_within", "given")
 
@@ -87,7 +86,7 @@ class Fields:
         self._index = index
         self._values: dict[str, Any] = {} if value is None else value
         self.given = value is not None
-        """Whether it is there at all: absent and null are like an empty mapping otherwise."""
+        """Whether it is present: absent and null are otherwise the same as an empty mapping."""
         self._asked: set[str] | None = None
         if findings._strict:
             self._asked = set()
@@ -123,7 +122,7 @@ class Fields:
         return tuple(found)
 
     def within(self, name: str) -> Fields:
-        """The mapping there. One whose names are free is asked by its `names()`."""
+        """Return the mapping in a field; one with arbitrary names is read by its `names()`."""
         value = self.anything(name)
         if value is not None and not isinstance(value, dict):
             self._findings._wrong_type(self, name, _MAPPING, value)
@@ -131,7 +130,7 @@ class Fields:
         return Fields(self._findings, self, name, None, value)
 
     def each(self, name: str) -> Iterator[Fields]:
-        """The mappings in the list there. All of one must be asked for before the next."""
+        """Yield the mappings in a list. All fields of one must be read before the next."""
         findings = self._findings
         for index, item in enumerate(self._items(name)):
             before = findings.misfit_count
@@ -146,21 +145,21 @@ class Fields:
         return iter(self._values)
 
     def anything(self, name: str) -> Any:
-        """Whatever stands there; None if nothing does."""
+        """Return the value of a field of any type; None if it is absent."""
         if self._asked is not None:
             self._asked.add(name)
         return self._values.get(name)
 
     def refuse(self, message: str, hint: str, *, field: str = "") -> None:
-        """Notes a fault of the value of a field, or of this mapping as a whole."""
+        """Report an invalid value of a field, or of this mapping as a whole."""
         self._findings._fault(self, field, message, hint)
 
     def unknown(self) -> list[str]:
-        """The names that nobody has asked for, if strict."""
+        """Return the names that were not read, if strict."""
         return [] if self._asked is None else [name for name in self._values if name not in self._asked]
 
     def place(self, field: str = "") -> str:
-        """Where it is: `users["alice"].user.exec`; of a list by name where an item has one, unless strict."""
+        """Return `users["alice"].user.exec`: list items by name if they have one, unless strict."""
         text = self._within.place(self._name) if self._within else ""
         if self._index is not None:
             name = None if self._findings._strict else self._values.get("name")
@@ -179,8 +178,8 @@ class Fields:
 _STRING, _BOOLEAN, _NUMBER, _LIST, _MAPPING = "a string", "true or false", "a number", "a list", "a mapping"
 
 
-def kind_of(value: object) -> str:
-    """What kind of thing a JSON value is, in words."""
+def describe_type(value: object) -> str:
+    """Return the type of a JSON value for a message."""
     if isinstance(value, bool):
         return _BOOLEAN
     if isinstance(value, int | float):

@@ -1,26 +1,26 @@
-"""YAML and JSON, written so that Go's parser and ours read the same values back."""
+"""Write YAML and JSON that Go's parser and ours read back as the same values."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from kubeauth._documents._limits import DocumentError
-from kubeauth._documents._scalars import resolved
+from kubeauth._parsing.limits import DocumentError
+from kubeauth._parsing.scalars import resolve_scalar
 
 
 def write_document(value: Any, *, as_json: bool = False) -> bytes:
-    """`value`, which a reader of this package made, as text."""
+    """Return the text of a value that this package has read."""
     if as_json:
         return json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
     import yaml
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, data: Any) -> bool:
-            return True  # what an alias named was written out by the reader
+            return True  # the reader has expanded all aliases
 
     def text(dumper: yaml.SafeDumper, data: str) -> yaml.ScalarNode:
-        # Go's YAML takes more for numbers and booleans than PyYAML does, such as y: those need quotes.
+        # Go's YAML reads more words as numbers and booleans than PyYAML does, such as y: those need quotes.
         style = None if _is_text(data) else '"'
         if "\n" in data and data.replace("\n", "").isprintable():
             style = "|"
@@ -34,9 +34,9 @@ def write_document(value: Any, *, as_json: bool = False) -> bytes:
 
 
 def _is_text(data: str) -> bool:
-    """Whether it is read as text without quotes."""
+    """Whether it is read back as text without quotes."""
     try:
-        # What cannot be printed may be a line break to somebody.
-        return bool(resolved(data) == data) and data.isprintable()
+        # Some parsers take unprintable characters for line breaks.
+        return bool(resolve_scalar(data) == data) and data.isprintable()
     except DocumentError:
         return False

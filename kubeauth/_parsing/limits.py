@@ -1,4 +1,4 @@
-"""What a document may cost, and the error when it would cost more."""
+"""Limits on untrusted documents, and the error for a document that is rejected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_VALUES = 1_000_000
 
 
 class DocumentError(ValueError):
-    """The document is refused. Callers turn this into an error of their own; it holds no text of it."""
+    """The document is rejected. It contains no text of it; callers raise an error of their own."""
 
     def __init__(self, reason: str, *, line: int | None = None, column: int | None = None) -> None:
         super().__init__(reason if line is None else f"line {line}, column {column}: {reason}")
@@ -23,7 +23,7 @@ class DocumentError(ValueError):
 TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 TOO_MANY_VALUES = f"more than {MAX_VALUES:,} values"
 TOO_MANY_ALIASES = f"more than {MAX_ALIASES:,} alias expansions"
-NO_SUCH_NUMBER = "a number that JSON does not have"
+INVALID_NUMBER = "a number that JSON does not have"
 
 
 @dataclass(slots=True)

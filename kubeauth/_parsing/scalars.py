@@ -1,4 +1,4 @@
-"""Scalars and keys, with the types that Go's YAML gives them (K9a). Pure."""
+"""YAML scalars and mapping keys, with the types of Go's YAML (K9a). Pure."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from kubeauth._documents._limits import NO_SUCH_NUMBER, DocumentError
+from kubeauth._parsing.limits import INVALID_NUMBER, DocumentError
 
 
-def go_number(value: int) -> int | float:
-    """As Go's YAML: what fits neither int64 nor uint64 becomes a float64."""
+def to_go_number(value: int) -> int | float:
+    """Convert an integer that fits neither int64 nor uint64 to a float64, as Go's YAML does."""
     if -(2**63) <= value < 2**64:
         return value
     try:
         return float(value)
     except OverflowError:
-        raise DocumentError(NO_SUCH_NUMBER) from None
+        raise DocumentError(INVALID_NUMBER) from None
 
 
-def clean_text(value: str) -> str:
-    """`value` as a plain str that can be written out again: a lone surrogate becomes U+FFFD."""
+def replace_surrogates(value: str) -> str:
+    """Return a plain str in which lone surrogates are U+FFFD, so that it can be encoded."""
     text = str.__str__(value)
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def key_text(value: object) -> str:
-    """A mapping key as JSON has it: Go writes numbers and booleans as text."""
+def to_key(value: object) -> str:
+    """Return a mapping key as text: Go writes numbers and booleans as text, too."""
     if isinstance(value, str):
-        return clean_text(value)
+        return replace_surrogates(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int) and -(2**63) <= value < 2**63:
@@ -53,16 +53,16 @@ _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _INT = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|([1-9][0-9]*|0))")
 
 
-def resolved(text: str) -> Any:
-    """A plain YAML scalar with the type that Go's YAML gives it."""
+def resolve_scalar(text: str) -> Any:
+    """Return the value of a plain YAML scalar, with the type of Go's YAML."""
     if text and text[0] not in _SPECIAL_STARTS:
-        return clean_text(text)
+        return replace_surrogates(text)
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in "+-.0123456789":
-        return clean_text(text)
+        return replace_surrogates(text)
     if _NOT_FINITE.fullmatch(text):
-        raise DocumentError(NO_SUCH_NUMBER)
+        raise DocumentError(INVALID_NUMBER)
     digits = text.replace("_", "")
     if len(digits) <= 70 and (match := _INT.fullmatch(digits)):
         sign, hexadecimal, binary, octal, decimal = match.groups()
@@ -76,47 +76,47 @@ def resolved(text: str) -> Any:
             return number
     if _FLOAT.fullmatch(digits) and math.isfinite(value := float(digits)):
         return value
-    return clean_text(text)
+    return replace_surrogates(text)
 
 
-def _tagged_bool(text: str) -> bool:
+def _resolve_bool(text: str) -> bool:
     value = _WORDS.get(text)
     if not isinstance(value, bool):
         raise DocumentError("a !!bool that is not a boolean")
     return value
 
 
-def _tagged_int(text: str) -> int:
-    value = resolved(text)
+def _resolve_int(text: str) -> int:
+    value = resolve_scalar(text)
     if isinstance(value, bool) or not isinstance(value, int):
         raise DocumentError("an !!int that is not an integer")
     return value
 
 
-def _tagged_float(text: str) -> float:
-    value = resolved(text)
+def _resolve_float(text: str) -> float:
+    value = resolve_scalar(text)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise DocumentError("a !!float that is not a number")
     return value
 
 
-def _tagged_binary(text: str) -> str:
+def _resolve_binary(text: str) -> str:
     try:
         return binascii.a2b_base64("".join(text.split()), strict_mode=True).decode("utf-8", "replace")
     except ValueError:
         raise DocumentError("a !!binary that is not base64") from None
 
 
-def _tagged_null(text: str) -> None:
+def _resolve_null(text: str) -> None:
     if _WORDS.get(text, text) is not None:
         raise DocumentError("a !!null that is not null")
 
 
-# Tags nobody knows leave a scalar the text it is, as Go's YAML does; nothing is ever constructed.
-TAGGED: dict[str, Callable[[str], Any]] = {
-    "tag:yaml.org,2002:bool": _tagged_bool,
-    "tag:yaml.org,2002:binary": _tagged_binary,
-    "tag:yaml.org,2002:int": _tagged_int,
-    "tag:yaml.org,2002:float": _tagged_float,
-    "tag:yaml.org,2002:null": _tagged_null,
+# A scalar with an unknown tag stays text, as in Go's YAML; no object is ever constructed.
+TAG_RESOLVERS: dict[str, Callable[[str], Any]] = {
+    "tag:yaml.org,2002:bool": _resolve_bool,
+    "tag:yaml.org,2002:binary": _resolve_binary,
+    "tag:yaml.org,2002:int": _resolve_int,
+    "tag:yaml.org,2002:float": _resolve_float,
+    "tag:yaml.org,2002:null": _resolve_null,
 }

@@ -1,0 +1,134 @@
+"""Read JSON, and copy documents that the caller has parsed."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from kubeauth._parsing.limits import (
+    INVALID_NUMBER,
+    MAX_DEPTH,
+    MAX_VALUES,
+    TOO_DEEP,
+    TOO_MANY_VALUES,
+    Budget,
+    DocumentError,
+)
+from kubeauth._parsing.scalars import replace_surrogates, to_go_number, to_key
+
+_MAX_QUOTES = 100_000
+
+
+def read_json(data: bytes, *, repeated: list[str] | None = None, finite: bool = False) -> Any:
+    """Return the one JSON value in `data`. Of a repeated key the last wins; its name is added to `repeated`.
+
+    A number that does not fit a float64 is text, as in Go's YAML; with `finite` an error, as in Go's JSON.
+    """
+    if _count_max_values(data) > MAX_VALUES and _count_max_values(_strip_strings(data)) > MAX_VALUES:
+        raise DocumentError(TOO_MANY_VALUES)
+    failure: DocumentError
+    record = None if repeated is None else functools.partial(_record_repeated, repeated)
+    try:
+        # JSON is UTF-8; json.loads would accept UTF-16 bytes, too.
+        text = data.decode("utf-8", "surrogatepass")
+        value = json.loads(
+            text,
+            parse_int=_parse_finite_int if finite else _parse_int,
+            parse_float=_parse_finite_float if finite else _parse_float,
+            parse_constant=_reject_constant,
+            object_pairs_hook=record,
+        )
+    except json.JSONDecodeError as error:
+        failure = DocumentError("not valid JSON", line=error.lineno, column=error.colno)
+    except UnicodeDecodeError:
+        failure = DocumentError("not valid UTF-8 text")
+    except RecursionError:
+        failure = DocumentError(TOO_DEEP)
+    except ValueError:
+        failure = DocumentError(INVALID_NUMBER)
+    else:
+        return copy_plain(value)
+    # Outside the except clauses: JSONDecodeError holds the whole document in .doc.
+    raise failure
+
+
+def _count_max_values(data: bytes) -> int:
+    """Return an upper bound, at the speed of memchr: every value but the first follows one of these."""
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
+
+
+def _strip_strings(data: bytes) -> bytes:
+    """Remove the strings from JSON, since they may contain commas and brackets.
+
+    Only if there are few of them: many short strings would take more memory here than in the parser.
+    """
+    if data.count(b'"') > _MAX_QUOTES:
+        return data
+    # Escapes first, so that every remaining quote starts or ends a string.
+    return b"".join(data.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])
+
+
+def _record_repeated(repeated: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # Compared after conversion: different lone surrogates become the same key, as in Go.
+    found = {to_key(key): value for key, value in pairs}
+    if len(found) < len(pairs):
+        repeated += [key for key, times in Counter(to_key(key) for key, _ in pairs).items() if times > 1]
+    return found
+
+
+def _parse_int(text: str) -> int | float | str:
+    return to_go_number(int(text)) if len(text) <= 20 else _parse_float(text)
+
+
+def _parse_float(text: str) -> float | str:
+    # A number that does not fit a float64 stays text in Go's YAML, which client-go reads JSON with.
+    value = float(text)
+    return value if math.isfinite(value) else text
+
+
+def _parse_finite_int(text: str) -> int | float:
+    return to_go_number(int(text)) if len(text) <= 20 else _parse_finite_float(text)
+
+
+def _parse_finite_float(text: str) -> float:
+    value = float(text)
+    if math.isfinite(value):
+        return value
+    raise ValueError
+
+
+def _reject_constant(_text: str) -> Any:
+    raise ValueError
+
+
+def copy_plain(value: object) -> Any:
+    """Return a copy as plain JSON values. DocumentError for other types, and for a cycle: it is too deep."""
+    budget = Budget()
+
+    def copy(value: object, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise DocumentError(TOO_DEEP)
+        budget.spend(1)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return replace_surrogates(value)
+        if isinstance(value, Mapping):
+            return {to_key(key): copy(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [copy(item, depth + 1) for item in value]
+        if isinstance(value, int):
+            return to_go_number(int(value))
+        if isinstance(value, float) and math.isfinite(value):
+            return float(value)
+        if isinstance(value, datetime.date):
+            # yaml.safe_load turns into dates what is a string in Go's YAML.
+            return value.isoformat()
+        raise DocumentError(f"a value of type {type(value).__name__}, which JSON does not have")
+
+    return copy(value, 1)
