@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from kubeauth._config._oidc import OidcConfig as OidcConfig
     from kubeauth._config._oidc import OidcOptions as OidcOptions
     from kubeauth._credentials._status import Status as Status
-    from kubeauth._exec._policy import PluginPolicy as PluginPolicy
-    from kubeauth._exec._values import ExecConfig as ExecConfig
-    from kubeauth._exec._values import ExecOptions as ExecOptions
+    from kubeauth._exec.config import ExecConfig as ExecConfig
+    from kubeauth._exec.config import ExecOptions as ExecOptions
+    from kubeauth._exec.config import PluginPolicy as PluginPolicy
     from kubeauth._secret import Secret as Secret
     from kubeauth._transport._httpx import AsyncKubeTransport as AsyncKubeTransport
     from kubeauth._transport._httpx import KubeAuth as KubeAuth
@@ -79,14 +79,14 @@ _HOME_OF = {
     "AsyncKubeTransport": "kubeauth._transport._httpx",
     "Client": "kubeauth._client",
     "ClientConfig": "kubeauth._config._client_config",
-    "ExecConfig": "kubeauth._exec._values",
-    "ExecOptions": "kubeauth._exec._values",
+    "ExecConfig": "kubeauth._exec.config",
+    "ExecOptions": "kubeauth._exec.config",
     "Impersonation": "kubeauth._config._impersonation",
     "KubeAuth": "kubeauth._transport._httpx",
     "KubeTransport": "kubeauth._transport._httpx",
     "OidcConfig": "kubeauth._config._oidc",
     "OidcOptions": "kubeauth._config._oidc",
-    "PluginPolicy": "kubeauth._exec._policy",
+    "PluginPolicy": "kubeauth._exec.config",
     "Secret": "kubeauth._secret",
     "Status": "kubeauth._credentials._status",
     "in_cluster_config": "kubeauth._config._in_cluster",

@@ -178,7 +178,7 @@ class PluginFailed(PluginError):
     """The plugin ran and failed."""
 
     exit_code: int
-    """-1 if it was ended by a signal."""
+    """-1 if it was killed by a signal."""
     stderr_tail: str
     """The last 4 KiB of what it wrote to stderr."""
 

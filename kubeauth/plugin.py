@@ -22,9 +22,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NoReturn, TextIO, TypeAlias
 
 from kubeauth._credentials._credential import Identity, header_problem
-from kubeauth._exec._info import KIND, V1, decode_exec_info
-from kubeauth._exec._program import run_program, unless_wrong
-from kubeauth._exec._values import ExecCluster
+from kubeauth._exec.codec import KIND, V1, decode_exec_info
+from kubeauth._exec.config import ExecCluster
+from kubeauth._exec.sdk import raise_if_error, run_program
 from kubeauth._parsing import Json
 from kubeauth._secret import HIDDEN, Secret
 from kubeauth.errors import ClientCertificateError, ConfigError, CredentialError, KubeAuthError
@@ -78,7 +78,7 @@ class ExecInfo:
                 "ExecCredential does not contain cluster information. "
                 "Set provideClusterInfo: true beside the plugin's command in the kubeconfig."
             )
-        return unless_wrong(config_for(self.cluster))
+        return raise_if_error(config_for(self.cluster))
 
     def __repr__(self) -> str:
         cluster = HIDDEN if self.cluster else None
@@ -118,14 +118,14 @@ def read_exec_info(environ: Mapping[str, str] | None = None) -> ExecInfo:
     found = _decoded(text) if text else ConfigError(_NOT_SET)
     # From here on nothing may raise from a frame that still holds the text.
     del environ, text
-    return unless_wrong(found)
+    return raise_if_error(found)
 
 
 def parse_exec_info(text: str) -> ExecInfo:
     """The same from `text`: the JSON of an ExecCredential, v1 or v1beta1."""
     found = _decoded(text)
     del text
-    return unless_wrong(found)
+    return raise_if_error(found)
 
 
 def print_credential(info: ExecInfo, credential: Credential, *, file: TextIO | None = None) -> None:
@@ -133,7 +133,7 @@ def print_credential(info: ExecInfo, credential: Credential, *, file: TextIO | N
 
     Raises CredentialError or ClientCertificateError, and writes nothing, if a client would refuse it.
     """
-    answer = unless_wrong(_answer(info, credential))
+    answer = raise_if_error(_answer(info, credential))
     print(answer.reveal(), file=file, flush=True)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kubeauth import ClientConfig, ExecConfig, ExecOptions
-from kubeauth._exec import _process
+from kubeauth._exec import process
 from kubeauth.testing import APIServer
 from kubeauth.testing._script import build_shebang
 from tests.kubeconfigs import V1
@@ -139,7 +139,7 @@ def time_is_up_when(claim: Callable[[], bool]) -> Iterator[None]:
     waits = threading.Thread(target=wait)
     waits.start()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_process, "time", clock)
+        patch.setattr(process, "time", clock)
         try:
             yield
         finally:

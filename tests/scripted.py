@@ -6,8 +6,8 @@ import itertools
 import threading
 
 from kubeauth import errors
-from kubeauth._exec._codec import PluginCredential
-from kubeauth._exec._plugin import output_error
+from kubeauth._exec.codec import ProviderCredential
+from kubeauth._exec.plugin import output_error
 from kubeauth._secret import Secret
 from kubeauth.testing import FakeClock
 
@@ -28,14 +28,14 @@ class ScriptedPlugin:
         self.may_go = threading.Event()
         self.may_go.set()
 
-    def ask(self, _is_wanted: object) -> PluginCredential:
+    def ask(self, _is_cancelled: object) -> ProviderCredential:
         self.runs += 1
         self.entered.set()
         self.may_go.wait()
         if isinstance(self.next, str):
             raise errors.PluginFailed(self.next, command="scripted", exit_code=1)
         expires = None if self.next is None else self._clock.time() + self.next
-        return PluginCredential(Secret(f"t{next(self._numbers)}"), None, None, expires)
+        return ProviderCredential(Secret(f"t{next(self._numbers)}"), None, None, expires)
 
     def error(self, message: str) -> errors.PluginError:
         return errors.PluginError(message, command=self.command)

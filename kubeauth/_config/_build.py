@@ -8,9 +8,8 @@ from kubeauth._config._model import Cluster, ExecStanza, User
 from kubeauth._config._oidc import OidcConfig
 from kubeauth._config._select import Selection
 from kubeauth._config._server import uses_tls
-from kubeauth._exec._hint import clean_hint
-from kubeauth._exec._policy import PluginPolicy
-from kubeauth._exec._values import ExecConfig, ExecOptions
+from kubeauth._exec.config import ExecConfig, ExecOptions, PluginPolicy
+from kubeauth._exec.lookup import escape_terminal
 from kubeauth._secret import Secret
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -81,7 +80,7 @@ def _exec_config(
         api_version=stanza.api_version,
         interactive_mode=stanza.interactive_mode,
         provide_cluster_info=stanza.provide_cluster_info,
-        install_hint=clean_hint(stanza.install_hint),
+        install_hint=escape_terminal(stanza.install_hint),
         # From the cluster in use: two contexts that share a user do not share this (K34).
         cluster_config=cluster.extensions.get(EXEC_EXTENSION),
         options=options,

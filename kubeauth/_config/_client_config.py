@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Self
 from kubeauth._config._impersonation import Impersonation
 from kubeauth._config._oidc import OidcConfig, OidcOptions
 from kubeauth._config._server import has_password, without_password
-from kubeauth._exec._policy import PluginPolicy
-from kubeauth._exec._values import ExecConfig, ExecOptions
+from kubeauth._exec.config import ExecConfig, ExecOptions, PluginPolicy
 from kubeauth._field_types import check_fields, field_types
 from kubeauth._secret import HIDDEN, Secret
 from kubeauth.errors import ConfigError

@@ -14,7 +14,7 @@ from kubeauth._config._load import Loader, decoded_from, is_text
 from kubeauth._config._merge import merge
 from kubeauth._config._model import Context, Kubeconfig
 from kubeauth._config._surroundings import Surroundings
-from kubeauth._exec._policy import PluginPolicy
+from kubeauth._exec.config import PluginPolicy
 from kubeauth.errors import KubeConfigError
 
 Source = str | os.PathLike[str] | bytes | Mapping[str, object] | None

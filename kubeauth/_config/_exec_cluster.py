@@ -5,7 +5,7 @@ from __future__ import annotations
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._files import read_file, reason
 from kubeauth._config._server import AddressError, proxy_problem, server_url
-from kubeauth._exec._values import ExecCluster
+from kubeauth._exec.config import ExecCluster
 from kubeauth.errors import ConfigError, KubeConfigError
 
 

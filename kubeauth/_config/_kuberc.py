@@ -7,7 +7,7 @@ import re
 
 from kubeauth._config._files import absolute, read_file, reason
 from kubeauth._config._surroundings import Surroundings
-from kubeauth._exec._policy import ALLOWLIST, PluginPolicy, policy_problem
+from kubeauth._exec.config import ALLOWLIST, PluginPolicy, policy_problem
 from kubeauth._parsing import DocumentError, Json, read_document
 from kubeauth.errors import KubeConfigError, Problem
 

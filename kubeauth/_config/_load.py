@@ -29,8 +29,7 @@ from kubeauth._config._server import AddressError, server_url, uses_tls
 from kubeauth._config._surroundings import Surroundings
 from kubeauth._config._token_file import read_raw_token
 from kubeauth._config._validate import cluster_problems, transport_problems, user_problems
-from kubeauth._exec._policy import PluginPolicy
-from kubeauth._exec._values import ExecOptions
+from kubeauth._exec.config import ExecOptions, PluginPolicy
 from kubeauth._secret import Secret
 from kubeauth.errors import InClusterError, KubeConfigError, Problem, TokenFileError
 

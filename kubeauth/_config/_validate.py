@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from kubeauth._config._model import Cluster, Context, ExecStanza, Kubeconfig, User
 from kubeauth._config._server import proxy_problem
-from kubeauth._exec._values import INTERACTIVE_MODES
+from kubeauth._exec.config import INTERACTIVE_MODES
 from kubeauth.errors import Problem
 
 Unreadable = Callable[[str], str | None]

@@ -21,10 +21,10 @@ from kubeauth._credentials._held import NOTHING, NOTHING_HELD, Held
 from kubeauth._credentials._pace import NO_LIMIT, Limit, back_off
 from kubeauth._credentials._status import Status, kind_of
 from kubeauth._credentials._staying import Staying
-from kubeauth._exec._codec import PluginCredential
-from kubeauth._exec._observer import Observer
-from kubeauth._exec._values import ASKED
+from kubeauth._exec.codec import ProviderCredential
+from kubeauth._exec.config import ERROR_PREFIX
 from kubeauth._fork import call_after_fork
+from kubeauth._observer import Observer
 from kubeauth._parsing.go import expiry_suffix, to_datetime
 from kubeauth.errors import KubeAuthError
 
@@ -209,7 +209,7 @@ class AskedSource(Staying, Flying[Credential]):
         return self._asker.name
 
     def _error(self, message: str) -> KubeAuthError:
-        return self._asker.error(f"{ASKED}{message}")
+        return self._asker.error(f"{ERROR_PREFIX}{message}")
 
     def _fly(self, flight: Flight[Credential]) -> None:
         """Asks, and lands whatever comes of it."""
@@ -217,7 +217,7 @@ class AskedSource(Staying, Flying[Credential]):
             flight.pilot = threading.get_ident()
             asked = self._clock.monotonic(), self._clock.time()
             # Whoever stops it now may come before there is a program to stop.
-            answer = self._asker.ask(lambda: not flight.was_stopped)
+            answer = self._asker.ask(lambda: flight.was_stopped)
             credential = self._checked(answer)
             dates = dates_of(credential.identity) if credential.identity else None
         except KubeAuthError as error:
@@ -235,7 +235,7 @@ class AskedSource(Staying, Flying[Credential]):
         finally:
             self._abandon(flight)
 
-    def _checked(self, answer: PluginCredential) -> Credential:
+    def _checked(self, answer: ProviderCredential) -> Credential:
         credential, before = credential_of(answer, self._asker), self._held.credential
         if credential.identity is not None and credential.identity == before.identity:
             # The same object: connections can be kept.

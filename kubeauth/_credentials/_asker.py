@@ -7,7 +7,7 @@ from typing import Protocol
 
 from kubeauth._credentials._credential import Credential, Identity, header_problem
 from kubeauth._credentials._keypair import identity_problem
-from kubeauth._exec._codec import PluginCredential
+from kubeauth._exec.codec import ProviderCredential
 from kubeauth.errors import KubeAuthError
 
 
@@ -39,7 +39,7 @@ class Asker(Protocol):
         """Whether it knows what no configuration says any more, and so must not be dropped."""
         ...
 
-    def ask(self, is_wanted: Callable[[], bool]) -> PluginCredential:
+    def ask(self, is_cancelled: Callable[[], bool]) -> ProviderCredential:
         """Blocks, for as long as it takes or its time limit. KubeAuthError if it gives nothing."""
         ...
 
@@ -60,7 +60,7 @@ class Asker(Protocol):
         ...
 
 
-def credential_of(answer: PluginCredential, asker: Asker) -> Credential:
+def credential_of(answer: ProviderCredential, asker: Asker) -> Credential:
     """`answer` as a credential that can be sent and shown. The asker's error if it cannot (X40)."""
     if answer.token is not None and (why := header_problem(answer.token.reveal())):
         raise asker.unusable(f"its token cannot be sent: {why}", f"The {asker.kind} must give it bare.")

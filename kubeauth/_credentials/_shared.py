@@ -23,10 +23,10 @@ from kubeauth._config._oidc import OidcConfig
 from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._static import identity_reader
-from kubeauth._exec._observer import Observer
-from kubeauth._exec._values import ExecConfig
+from kubeauth._exec.config import ExecConfig
 from kubeauth._fork import call_after_fork
 from kubeauth._frozen import FrozenDict
+from kubeauth._observer import Observer
 from kubeauth._secret import Secret
 from kubeauth.errors import ConfigError
 
@@ -102,7 +102,7 @@ def plugin_source(
     shared: SharedSources = SHARED,
 ) -> AskedSource:
     """The one for this plugin. ConfigError if what it must be told cannot be had."""
-    from kubeauth._exec._plugin import Plugin  # no other kind of credential needs it
+    from kubeauth._exec.plugin import Plugin  # no other kind of credential needs it
 
     cluster = exec_cluster(config) if plugin.provide_cluster_info else None
 

@@ -10,9 +10,9 @@ from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._shared import Fetching, oidc_source, plugin_source
 from kubeauth._credentials._static import StaticSource
-from kubeauth._exec._codec import API_VERSIONS
-from kubeauth._exec._observer import Observer
-from kubeauth._exec._values import ExecConfig
+from kubeauth._exec.codec import API_VERSIONS
+from kubeauth._exec.config import ExecConfig
+from kubeauth._observer import Observer
 from kubeauth.errors import ConfigError
 
 Source = StaticSource | AskedSource

@@ -1,1 +1,1 @@
-"""The exec plugin protocol: what a plugin is configured with, told, allowed and asked for."""
+"""Exec plugins: configuration, policy, the ExecCredential protocol, and running the process."""

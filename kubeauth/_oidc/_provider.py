@@ -24,8 +24,8 @@ from typing import Protocol, TypeAlias
 from kubeauth._config._oidc import CLIENT_ID, ID_TOKEN, ISSUER, REFRESH_TOKEN, OidcConfig
 from kubeauth._config._rewrite import Entry, Trouble, only_one
 from kubeauth._config._server import without_password
-from kubeauth._exec._codec import PluginCredential
-from kubeauth._exec._values import ASKED
+from kubeauth._exec.codec import ProviderCredential
+from kubeauth._exec.config import ERROR_PREFIX
 from kubeauth._oidc._dialogue import (
     MISSING,
     Fetch,
@@ -62,7 +62,7 @@ class _Tokens:
     refresh_token: Secret[str] = NONE
 
 
-_Answer: TypeAlias = PluginCredential | Wrong | Trouble
+_Answer: TypeAlias = ProviderCredential | Wrong | Trouble
 
 
 class OidcProvider:
@@ -113,9 +113,9 @@ class OidcProvider:
         """Whether the tokens there are those here, or came before: else somebody has logged in since."""
         return _Tokens(config.id_token or NONE, config.refresh_token or NONE) in list(self._known)
 
-    def ask(self, is_wanted: Callable[[], bool] = lambda: True) -> PluginCredential:
+    def ask(self, is_cancelled: Callable[[], bool] = lambda: False) -> ProviderCredential:
         """An id-token other than the one before. OidcError if there is none to be had."""
-        exchange = _Exchange(self, is_wanted)
+        exchange = _Exchange(self, is_cancelled)
         exchange.run_to_its_end()
         answer = exchange.outcome()
         if isinstance(answer, Wrong):
@@ -133,13 +133,13 @@ class OidcProvider:
 
     def unusable(self, reason: str, advice: str) -> OidcError:
         """For an issuer that gave nothing, or nothing that is of use."""
-        return self.error(f"{ASKED}{reason.rstrip('.')}. {advice} The issuer is {self.name}.")
+        return self.error(f"{ERROR_PREFIX}{reason.rstrip('.')}. {advice} The issuer is {self.name}.")
 
     def _not_written(self, trouble: Trouble) -> OidcWriteError:
         return OidcWriteError(
-            f"{ASKED}could not persist new tokens: {trouble.reason}. {trouble.advice} To keep them in this "
-            "process alone: load_config(oidc_options=OidcOptions(write_back=False)); if a refresh-token is "
-            "good once, whoever else uses the file must then log in again.",
+            f"{ERROR_PREFIX}could not persist new tokens: {trouble.reason}. {trouble.advice} To keep them in "
+            "this process alone: load_config(oidc_options=OidcOptions(write_back=False)); if a refresh-token "
+            "can be used only once, other programs that use the file must then log in again.",
             issuer=self.name,
             path=self._config.path or "",
         )
@@ -158,11 +158,11 @@ class OidcProvider:
         if self._spending.acquire(timeout=3 * self._config.options.timeout):
             self._spending.release()
 
-    def _answer(self, is_wanted: Callable[[], bool]) -> _Answer:
+    def _answer(self, is_cancelled: Callable[[], bool]) -> _Answer:
         with self._busy, ExitStack() as stack:
             at_hand = self._at_hand()
             if at_hand is not None or self._entry is None or not self._config.options.write_back:
-                return at_hand or self._renewed(is_wanted)
+                return at_hand or self._renewed(is_cancelled)
             path, timeout = self._entry.path, self._config.options.timeout
             if not stack.enter_context(only_one(path, timeout)):
                 return Trouble(
@@ -170,7 +170,7 @@ class OidcProvider:
                     "Try again, or find out what it waits for.",
                 )
             # Whoever was alone with it before may have renewed them.
-            return self._at_hand() or self._renewed(is_wanted)
+            return self._at_hand() or self._renewed(is_cancelled)
 
     def _at_hand(self) -> _Answer | None:
         """The id-token there is, if it is good and another than the one before (O3)."""
@@ -199,7 +199,7 @@ class OidcProvider:
                 self._known.append(tokens)
         return None
 
-    def _renewed(self, is_wanted: Callable[[], bool]) -> _Answer:
+    def _renewed(self, is_cancelled: Callable[[], bool]) -> _Answer:
         if not self._tokens.refresh_token:
             return Wrong("No valid id-token, and cannot refresh without refresh-token", _LOG_IN)
         if self._entry is not None and self._is_there:
@@ -211,7 +211,7 @@ class OidcProvider:
         if isinstance(url, Wrong):
             return url
         with self._spending:
-            if self._is_leaving or not is_wanted():
+            if self._is_leaving or is_cancelled():
                 return Wrong("it was not asked, because nobody waits for it any more", _AGAIN)
             answer = self._granted(url, self._tokens.refresh_token)
             problem = answer if isinstance(answer, Wrong) else self._keep(answer)
@@ -224,7 +224,7 @@ class OidcProvider:
         if isinstance(ends, str):
             return Wrong(ends, _LOG_IN)
         expires = last_moment(ends)
-        return PluginCredential(
+        return ProviderCredential(
             token, pair.certificate if pair else None, pair.key if pair else None, expires
         )
 
@@ -275,9 +275,9 @@ class OidcProvider:
 class _Exchange:
     """One call of `_answer`, in whatever thread."""
 
-    def __init__(self, provider: OidcProvider, is_wanted: Callable[[], bool]) -> None:
+    def __init__(self, provider: OidcProvider, is_cancelled: Callable[[], bool]) -> None:
         self._provider = provider
-        self._is_wanted = is_wanted
+        self._is_cancelled = is_cancelled
         self._answer: _Answer | None = None
         self._error: BaseException | None = None
 
@@ -293,7 +293,7 @@ class _Exchange:
 
     def _run(self) -> None:
         try:
-            self._answer = self._provider._answer(self._is_wanted)
+            self._answer = self._provider._answer(self._is_cancelled)
         except BaseException as error:  # for whoever asked, who is in another thread
             self._error = error
 

@@ -7,8 +7,7 @@ from typing import TypedDict, Unpack
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._load import load_config
 from kubeauth._config._oidc import OidcOptions
-from kubeauth._exec._policy import PluginPolicy
-from kubeauth._exec._values import ExecOptions
+from kubeauth._exec.config import ExecOptions, PluginPolicy
 from kubeauth._transport._given import config_of
 
 

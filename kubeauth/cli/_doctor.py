@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
-from kubeauth._exec._hint import clean_hint
+from kubeauth._exec.lookup import escape_terminal
 from kubeauth.cli._ends import Status
 from kubeauth.cli._flags import Flags, _timeout
 
@@ -74,7 +74,7 @@ def run(options: Options) -> int:
 
 def wanted_by(options: Options) -> Wanted:
     """What the command line asks for."""
-    from kubeauth._exec._values import ExecOptions
+    from kubeauth._exec.config import ExecOptions
     from kubeauth.cli._doctor_run import Wanted
 
     plugin = ExecOptions(timeout=options.plugin_timeout or PLUGIN_TIMEOUT)
@@ -97,7 +97,7 @@ class _Progress:
         """One that ends with a line break stays: what comes next may write here too."""
         if self._is_wanted:
             # A plugin's name is a stranger's text.
-            text = " ".join(clean_hint(what).split())
+            text = " ".join(escape_terminal(what).split())
             end = "\n" if what.endswith("\n") else ""
             # A line that is longer than the screen could not be wiped.
             line = f"Looking at {text}"[: shutil.get_terminal_size().columns - 1]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kubeauth._exec._hint import clean_hint
+from kubeauth._exec.lookup import escape_terminal
 from kubeauth._parsing import Json
 from kubeauth.cli._doctor_words import cut
 
@@ -101,7 +101,7 @@ def worst(findings: Iterable[Finding]) -> Level:
 
 
 def _line(text: str) -> str:
-    return " ".join(clean_hint(text).split())
+    return " ".join(escape_terminal(text).split())
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:

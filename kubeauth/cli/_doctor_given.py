@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kubeauth._credentials._asker import Asker, credential_of
-from kubeauth._exec._codec import PluginCredential
+from kubeauth._exec.codec import ProviderCredential
 from kubeauth._oidc._token import ends_of
 from kubeauth._parsing import Json
 from kubeauth._secret import Secret
@@ -38,16 +38,16 @@ class Given:
 
     place: str
     seconds: float
-    answer: PluginCredential | None
+    answer: ProviderCredential | None
     error: KubeAuthError | None = None
 
 
 def ask(asker: Asker) -> Given:
     """Once: runs the plugin, or asks the issuer unless the token that is there is good."""
     started = time.monotonic()
-    answer: PluginCredential | None = None
+    answer: ProviderCredential | None = None
     try:
-        answer = asker.ask(lambda: True)
+        answer = asker.ask(lambda: False)
         credential_of(answer, asker)
     except KubeAuthError as wrong:
         return Given(asker.place, time.monotonic() - started, None, wrong)
@@ -109,14 +109,14 @@ def _nothing_given(given: Given, told: Iterable[str], facts: dict[str, Json]) ->
     if isinstance(wrong, PluginFailed):
         said = " / ".join(hidden(wrong.stderr_tail, told).splitlines()[-3:])
         facts |= {"exit_code": wrong.exit_code, "stderr": said or None}
-        how = "was ended by a signal" if wrong.exit_code < 0 else f"failed with exit code {wrong.exit_code}"
-        what = f" and said: {said}" if said else "; what it said, if anything, stands above"
+        how = "was killed by a signal" if wrong.exit_code < 0 else f"failed with exit code {wrong.exit_code}"
+        what = f"; stderr: {said}" if said else "; its output, if any, is above"
         advice = "Do what it says; or run the command of users[].user.exec by hand to see more."
         if not said:
             advice = "Run the command of users[].user.exec by hand to see why."
         return error("credential", f"{given.place} {how}{what}", advice, **facts)
     if isinstance(wrong, PluginTimeout):
-        summary = f"{given.place} took more than {wrong.seconds:g} s and was ended"
+        summary = f"{given.place} timed out after {wrong.seconds:g} s"
         advice = (
             "Run the command of users[].user.exec by hand: what does it wait for? If it only takes long, "
             "give it more with --plugin-timeout 5m"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from kubeauth import __version__
-from kubeauth._exec._hint import clean_hint
+from kubeauth._exec.lookup import escape_terminal
 from kubeauth._parsing import Json
 from kubeauth.cli._doctor_findings import Finding, Level, ok
 from kubeauth.cli._doctor_words import counted, listed
@@ -82,7 +82,9 @@ def leftovers_finding(leftovers: Leftovers) -> Finding:
 def _removal(leftovers: Leftovers) -> tuple[str, str]:
     """Of which files, and the command, which is copied and run: no name that a line would change is in it."""
     paths = [os.path.join(leftovers.directory, name) for name in leftovers.names]
-    plain = [path for path in paths if clean_hint(path) == path and not re.search(r"\s", path)][:_MOST_SHOWN]
+    plain = [path for path in paths if escape_terminal(path) == path and not re.search(r"\s", path)][
+        :_MOST_SHOWN
+    ]
     if not plain:
         return f" from {leftovers.directory} by hand.", ""
     which = "" if len(plain) == len(paths) else f"; {len(plain)} of {len(paths)}"

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from kubeauth._config._kuberc import kuberc_location, kuberc_policy
 from kubeauth._config._surroundings import Surroundings
 from kubeauth._credentials._sources import check_exec
-from kubeauth._exec._allowed import Allowance
-from kubeauth._exec._command import NotFound, find_command, has_separator
-from kubeauth._exec._interactive import interactive
-from kubeauth._exec._policy import ALLOW_ALL, ALLOWLIST, PluginPolicy, clean_path
-from kubeauth._exec._values import ExecConfig
+from kubeauth._exec.config import ALLOW_ALL, ALLOWLIST, ExecConfig, PluginPolicy, clean_path
+from kubeauth._exec.lookup import NotFound, PolicyCheck, find_command, has_separator
+from kubeauth._exec.plugin import decide_interactive
 from kubeauth._parsing import Json
 from kubeauth.cli._doctor_findings import Finding, error, ok, skipped, warning
 from kubeauth.cli._doctor_words import listed, of_problem, parted
@@ -94,8 +92,8 @@ def look_at_plugin(plugin: ExecConfig, *, path: str, is_terminal: bool) -> Seen:
     return Seen(
         command,
         found,
-        Allowance(plugin.policy).refusal(command, found, path),
-        interactive(plugin.interactive_mode, plugin.options, is_terminal=is_terminal),
+        PolicyCheck(plugin.policy).denial_reason(command, found, path),
+        decide_interactive(plugin.interactive_mode, plugin.options, is_terminal=is_terminal),
         wrong_version,
     )
 

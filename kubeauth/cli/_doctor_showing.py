@@ -15,8 +15,8 @@ from kubeauth._config._oidc import OidcConfig
 from kubeauth._config._server import uses_tls
 from kubeauth._credentials._asker import Asker
 from kubeauth._credentials._sources import who_is_asked
-from kubeauth._exec._plugin import Plugin
-from kubeauth._exec._values import ExecConfig
+from kubeauth._exec.config import ExecConfig
+from kubeauth._exec.plugin import Plugin
 from kubeauth._oidc._provider import OidcProvider
 from kubeauth._transport._fetch import Fetching
 from kubeauth.cli._doctor_findings import Finding, skipped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubeauth._exec._values import ASKED
+from kubeauth._exec.config import ERROR_PREFIX
 from kubeauth._parsing.go import to_datetime
 from kubeauth.errors import Problem
 
@@ -13,7 +13,7 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
 def parted(message: str) -> tuple[str, str]:
     """What happened, and what to do: errors of kubeauth say the one in their first sentence."""
-    what, _, advice = message.removeprefix(ASKED).replace("\n", " ").partition(". ")
+    what, _, advice = message.removeprefix(ERROR_PREFIX).replace("\n", " ").partition(". ")
     return what.rstrip("."), advice.strip() or "Mend that, and look again."
 
 

@@ -14,7 +14,7 @@ from kubeauth.errors import ConfigError
 if TYPE_CHECKING:
     from kubeauth._config._client_config import ClientConfig
     from kubeauth._config._load import Loader
-    from kubeauth._exec._values import ExecOptions
+    from kubeauth._exec.config import ExecOptions
 
 # From which -v on: ours, and the HTTP libraries'.
 _LOG_LEVELS = (

@@ -10,7 +10,7 @@ from kubeauth.cli._flags import Flags
 
 if TYPE_CHECKING:
     from kubeauth._config._contexts import Contexts
-    from kubeauth._exec._values import ExecOptions
+    from kubeauth._exec.config import ExecOptions
 
 # They say which cluster is meant: here that is what the contexts say.
 _OF_ONE = ("context", "cluster", "server", "tls_server_name")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kubeauth._config._client_config import ClientConfig
     from kubeauth._credentials._credential import Credential
     from kubeauth._credentials._status import Status as CredentialStatus
-    from kubeauth._exec._values import ExecOptions
+    from kubeauth._exec.config import ExecOptions
     from kubeauth._secret import Secret
     from kubeauth.plugin import ExecInfo
 
@@ -95,7 +95,7 @@ def _exec_options(asked: ExecInfo | None) -> ExecOptions | None:
     """A plugin of ours may ask a person if we may."""
     if asked is None or asked.interactive:
         return None
-    from kubeauth._exec._values import ExecOptions
+    from kubeauth._exec.config import ExecOptions
 
     message = f"{_INFO} says that this is not interactive"
     return ExecOptions(stdin_unavailable=True, stdin_unavailable_message=message)

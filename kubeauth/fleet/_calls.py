@@ -13,8 +13,7 @@ from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._contexts import Contexts, Source
 from kubeauth._config._load import Loader
 from kubeauth._config._model import Overrides
-from kubeauth._exec._policy import PluginPolicy
-from kubeauth._exec._values import ExecOptions
+from kubeauth._exec.config import ExecOptions, PluginPolicy
 from kubeauth.fleet._answer import Answer, Report
 from kubeauth.fleet._choice import chosen, given
 from kubeauth.fleet._crew import tasks, threads

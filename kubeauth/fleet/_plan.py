@@ -19,7 +19,7 @@ from kubeauth._config._server import without_password
 from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._credential import Credential
 from kubeauth._credentials._sources import who_is_asked
-from kubeauth._exec._values import ExecOptions
+from kubeauth._exec.config import ExecOptions
 from kubeauth._secret import Secret
 from kubeauth._transport._source import source_of
 from kubeauth._transport._state import server_url_of

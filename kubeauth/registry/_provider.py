@@ -14,8 +14,17 @@ from dataclasses import dataclass
 from kubeauth._credentials._clock import Clock
 from kubeauth._credentials._flight import Flight
 from kubeauth._credentials._flying import Flying, places
-from kubeauth._exec._process import MAX_OUTPUT, Child, Ended, Program, program_of, run
-from kubeauth._exec._words import said_in, start_advice, tail_text
+from kubeauth._exec.process import (
+    MAX_OUTPUT,
+    PluginProcess,
+    ProcessResult,
+    Program,
+    build_program,
+    run,
+    start_advice,
+    stderr_suffix,
+    stderr_text,
+)
 from kubeauth._fork import call_after_fork
 from kubeauth.errors import KubeAuthError, ProviderError
 from kubeauth.registry._cache import Cache, Given, base_key
@@ -63,7 +72,7 @@ class AskedProvider(Flying[Given]):
         self._observer = observer
         self._timeout = timeout
         self._chance = chance
-        self._children: set[Child] = set()
+        self._children: set[PluginProcess] = set()
         self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
         # Guards everything below, for a few instructions; never held over a run or an `await`.
         self._mu = threading.Lock()
@@ -132,7 +141,7 @@ class AskedProvider(Flying[Given]):
             started = time.monotonic()
             # Whoever stops it now may come before there is a program to stop.
             with self._room:
-                response = self._asked_for(image, account, lambda: not flight.was_stopped)
+                response = self._asked_for(image, account, lambda: flight.was_stopped)
             given = self._given(response)
         except KubeAuthError as error:
             # Once for all who wait for it; others are asked all the same (3.17).
@@ -207,18 +216,18 @@ class AskedProvider(Flying[Given]):
             stderr_tail=stderr_tail,
         )
 
-    def _asked_for(self, image: str, account: Account | None, is_wanted: Callable[[], bool]) -> Response:
-        answer = self._answer(image, account, is_wanted)
+    def _asked_for(self, image: str, account: Account | None, is_cancelled: Callable[[], bool]) -> Response:
+        answer = self._answer(image, account, is_cancelled)
         if isinstance(answer, Response):
             return answer
         # Raised here, where nothing of the output was ever held.
         raise answer.error from answer.cause
 
     def _answer(
-        self, image: str, account: Account | None, is_wanted: Callable[[], bool]
+        self, image: str, account: Account | None, is_cancelled: Callable[[], bool]
     ) -> Response | _Failure:
         started = time.monotonic()
-        ended = self._run(image, account, is_wanted)
+        ended = self._run(image, account, is_cancelled)
         failed = isinstance(ended, _Failure) or bool(ended.killed or ended.exit_code)
         if (
             isinstance(ended, _Failure) or ended.killed != "stopped"
@@ -237,25 +246,27 @@ class AskedProvider(Flying[Given]):
             return _Failure(self._failed(image, what, "token" if response.is_echo else "output", exit_code=0))
         return response
 
-    def _run(self, image: str, account: Account | None, is_wanted: Callable[[], bool]) -> Ended | _Failure:
+    def _run(
+        self, image: str, account: Account | None, is_cancelled: Callable[[], bool]
+    ) -> ProcessResult | _Failure:
         try:
             return run(
                 self._program(image, account),
                 interactive=False,
                 timeout=self._timeout,
                 children=self._children,
-                is_wanted=is_wanted,
-                passes_on=False,
+                is_cancelled=is_cancelled,
+                copy_stderr=False,
             )
         except OSError as error:
             words = (error.strerror or "unknown error").lower()
             what = f"{self.path} cannot be started: {words}. {start_advice(error)}".rstrip()
             return _Failure(self._failed(image, what, "start"), error.with_traceback(None))
         except ValueError:
-            # Not in its own words, and not as the cause: it may quote what cannot be passed on.
+            # Without its message, and not as the cause: it may quote an argument.
             what = (
-                "an argument or variable for it cannot be passed on: it has a NUL byte or half a character "
-                "in it, or a variable's name an equals sign. Check args and env of the provider."
+                "an argument or environment variable for it is invalid: it contains a NUL byte or a lone "
+                "surrogate, or the variable's name an equals sign. Check args and env of the provider."
             )
             return _Failure(self._failed(image, what, "start"))
 
@@ -266,7 +277,7 @@ class AskedProvider(Flying[Given]):
             annotations = dict(account.annotations)
             request = Request(image, self.config.api_version, account.token, annotations)
         # Of several variables of one name the last counts (3.5).
-        return program_of(
+        return build_program(
             self.path,
             [self.path, *self.config.args],
             self._environ,
@@ -274,20 +285,20 @@ class AskedProvider(Flying[Given]):
             write_request(request),
         )
 
-    def _ended_badly(self, image: str, ended: Ended) -> ProviderError:
-        said = said_in(ended.stderr_tail)
-        tail = tail_text(ended.stderr_tail)
+    def _ended_badly(self, image: str, ended: ProcessResult) -> ProviderError:
+        said = stderr_suffix(ended.stderr_tail)
+        tail = stderr_text(ended.stderr_tail)
         if ended.killed == "timeout":
             seconds = f"{self._timeout:g} seconds"
-            what = f"it took more than {seconds} and was ended. Find out what it waits for.{said}"
+            what = f"it timed out after {seconds}. Find out what it waits for.{said}"
             return self._failed(image, what, "timeout", stderr_tail=tail)
         if ended.killed == "output":
             what = f"it printed more than {MAX_OUTPUT // 2**20} MiB. Is it a credential provider?"
             return self._failed(image, what, "output")
         if ended.killed:
-            return self._failed(image, "it was ended, because it is not needed any more", "closed")
-        signal = " (ended by a signal)" if ended.exit_code < 0 else ""
-        silent = f". It said nothing; run {self.path} by hand to see why."
+            return self._failed(image, "it was killed because its providers were closed", "closed")
+        signal = " (killed by a signal)" if ended.exit_code < 0 else ""
+        silent = f". It printed nothing to stderr; run {self.path} by hand to see why."
         what = f"it failed with exit code {ended.exit_code}{signal}{said or silent}"
         return self._failed(image, what, "exit", exit_code=ended.exit_code, stderr_tail=tail)
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import BinaryIO, Literal, NoReturn, TextIO
 
-from kubeauth._exec._program import run_program, unless_wrong
+from kubeauth._exec.sdk import raise_if_error, run_program
 from kubeauth._parsing.go import MAX_DURATION
 from kubeauth._secret import HIDDEN, Secret
 from kubeauth.errors import RegistryError
@@ -73,14 +73,14 @@ def read_request(stdin: BinaryIO | None = None) -> Request:
     found = _decoded(data)
     # From here on nothing may raise from a frame that still holds the token.
     del data
-    return unless_wrong(found)
+    return raise_if_error(found)
 
 
 def parse_request(text: str | bytes) -> Request:
     """The same from `text`: the JSON of a CredentialProviderRequest, v1, v1beta1 or v1alpha1."""
     found = _decoded(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     del text
-    return unless_wrong(found)
+    return raise_if_error(found)
 
 
 def print_response(request: Request, response: Response, *, file: TextIO | None = None) -> None:
@@ -91,7 +91,7 @@ def print_response(request: Request, response: Response, *, file: TextIO | None 
     found = _answer(request, response)
     # From here on nothing may raise from a frame that still holds it: it may be a password.
     del response
-    answer: Secret[str] = unless_wrong(found)
+    answer: Secret[str] = raise_if_error(found)
     print(answer.reveal(), end="", file=file, flush=True)
 
 

@@ -16,7 +16,7 @@ PROGRAM = (
 KUBEAUTH = [sys.executable, "-c", PROGRAM]
 # A plugin that is ended has all the time it needs: on a machine that stalls, half a second may be over before
 # it has its turn, and nobody would see that it was told.
-PATIENT = f"from kubeauth._exec import _process; _process._PATIENCE = 60.0\n{PROGRAM}"
+PATIENT = f"from kubeauth._exec import process; process._TERM_GRACE = 60.0\n{PROGRAM}"
 
 
 class Ran(NamedTuple):

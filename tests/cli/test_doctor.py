@@ -169,7 +169,7 @@ class TestOnATerminal:
         plugin.answer(exit_code=1, stderr="session over\n")
         text = on_a_terminal(120, f"--kubeconfig={kubeconfig}")
         assert re.search(r"Looking at what acme-login gives\r?\nsession over", text), text
-        assert "and said: session over" in shown(text)
+        assert "stderr: session over" in shown(text)
         assert "\x1b[1;31merror    \x1b[0m" in text
 
     def test_a_plugin_s_name_does_not_steer_the_terminal(self, server: APIServer, tmp_path: Path) -> None:

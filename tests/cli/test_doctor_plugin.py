@@ -228,9 +228,7 @@ class TestRunning:
         plugin.answer(exit_code=3, stderr="one\ntwo\nthree\x1b[2J\nyour session is over: run acme login\n")
         found = look()
         wrong = found.bad("credential")
-        assert (
-            "failed with exit code 3 and said: two / threeU+001B[2J / your session is over" in wrong.summary
-        )
+        assert "failed with exit code 3; stderr: two / threeU+001B[2J / your session is over" in wrong.summary
         assert wrong.facts["exit_code"] == 3
         assert "by hand" in wrong.next_step
         assert found.one("whoami").summary == "there is no credential to show"
@@ -243,7 +241,7 @@ class TestRunning:
     ) -> None:
         plugin.answer(exit_code=2, stderr=f"usage: login --password {SENTINEL} in {SENTINEL}-env\n")
         wrong = look(args=args, env=[{"name": "PASSWORD", "value": f"{SENTINEL}-env"}]).bad("credential")
-        assert wrong.summary.endswith("said: usage: login --password <hidden> in <hidden>")
+        assert wrong.summary.endswith("stderr: usage: login --password <hidden> in <hidden>")
 
     def test_a_name_that_is_an_argument_too_is_shown(
         self, server: APIServer, plugin: PluginScript, tmp_path: Path
@@ -256,15 +254,13 @@ class TestRunning:
     def test_one_that_fails_without_a_word(self, look: Look, plugin: PluginScript) -> None:
         plugin.answer(exit_code=1)
         wrong = look().bad("credential")
-        assert wrong.summary.endswith("failed with exit code 1; what it said, if anything, stands above")
+        assert wrong.summary.endswith("failed with exit code 1; its output, if any, is above")
         assert wrong.next_step == "Run the command of users[].user.exec by hand to see why."
 
     def test_one_that_is_ended_by_a_signal(self, look: Look, plugin: PluginScript) -> None:
         plugin.path.write_text("#!/bin/sh\nkill -9 $$\n")
         assert (
-            look()
-            .bad("credential")
-            .summary.endswith("was ended by a signal; what it said, if anything, stands above")
+            look().bad("credential").summary.endswith("was killed by a signal; its output, if any, is above")
         )
 
     def test_one_that_repeats_the_token_it_was_given(
@@ -278,7 +274,7 @@ class TestRunning:
     def test_one_that_hangs(self, look: Look, plugin: PluginScript) -> None:
         plugin.answer(sleep=20)
         wrong = look("--plugin-timeout=300ms").bad("credential")
-        assert "took more than 0.3 s and was ended" in wrong.summary
+        assert "timed out after 0.3 s" in wrong.summary
         assert "--plugin-timeout" in wrong.next_step
 
     def test_one_that_is_not_run(self, look: Look, plugin: PluginScript) -> None:

@@ -158,7 +158,7 @@ def test_a_provider_that_fails_is_told_and_the_others_are_asked(
     # Once: on stderr it is not logged as well.
     assert ran.err == (
         "error: provider bad gave no credentials for gcr.io/x: it failed with exit code 3\n"
-        "It said:\n  no metadata server\n"
+        "stderr:\n  no metadata server\n"
     )
     assert "\nbad        failed (exit)\n" in ran.out
     assert ("provider good" in ran.out) is others

@@ -95,7 +95,7 @@ def test_asking_a_server(command: str, imported: Imported) -> None:
     """The kubeconfig of this test is JSON, so that there is no YAML to be read."""
     found = imported(*command.split())
     assert "httpx" in found
-    assert not found & (NEVER | {"yaml", "kubeauth.testing", "kubeauth.plugin", "kubeauth._exec._process"})
+    assert not found & (NEVER | {"yaml", "kubeauth.testing", "kubeauth.plugin", "kubeauth._exec.process"})
     assert not found & {"kubeauth._oidc._provider", "subprocess", "decimal"}
     # There is no event loop. anyio is there, but only httpcore has named it.
     assert not found & {"anyio.to_thread", "anyio._core._synchronization", "anyio._core._tasks"}

@@ -11,8 +11,8 @@ from typing import Any
 
 import kubeauth
 from kubeauth import ClientConfig, ExecOptions, PluginPolicy
-from kubeauth._exec._plugin import Plugin
-from kubeauth._exec._values import ExecCluster, ExecConfig
+from kubeauth._exec.config import ExecCluster, ExecConfig
+from kubeauth._exec.plugin import Plugin
 from kubeauth.metrics import COUNTS
 from kubeauth.testing import APIServer, KeyPair, PluginScript
 

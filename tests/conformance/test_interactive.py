@@ -16,8 +16,7 @@ import pytest
 
 from kubeauth import ExecOptions
 from kubeauth._credentials._asked_source import AskedSource
-from kubeauth._exec._interactive import interactive
-from kubeauth._exec._plugin import Plugin
+from kubeauth._exec.plugin import Plugin, decide_interactive
 from kubeauth.errors import PluginFailed, PluginTimeout
 from kubeauth.testing import APIServer, FakeClock
 from tests.conformance.plugins import V1, V1BETA1, Seen, ShellPlugin, credential, exec_config, stanza_of
@@ -47,7 +46,7 @@ def test_the_table_x19_x20(mode: str, tty: bool, unavailable: bool, expected: bo
     for message in ("", "why"):
         options = ExecOptions(stdin_unavailable=unavailable, stdin_unavailable_message=message)
         why = f"{TAKEN}: {message}" if message and expected == TAKEN else expected
-        assert interactive(mode, options, is_terminal=tty) == why
+        assert decide_interactive(mode, options, is_terminal=tty) == why
 
 
 # A plugin that asks a person, and uses the answer.
@@ -261,7 +260,7 @@ def test_a_person_may_take_their_time_x18(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tty", "words"), [(False, "It said nothing"), (True, "What it said, if anything, stands above")]
+    ("tty", "words"), [(False, "It printed nothing to stderr"), (True, "Its output, if any, is above")]
 )
 def test_what_is_said_on_a_terminal_is_not_denied_x18(tmp_path: Path, tty: bool, words: str) -> None:
     """There its stderr is the terminal, and nobody listens in."""

@@ -10,7 +10,7 @@ import pytest
 from cryptography.x509 import load_pem_x509_certificate
 
 from kubeauth._credentials._asked_source import AskedSource
-from kubeauth._exec._plugin import Plugin
+from kubeauth._exec.plugin import Plugin
 from kubeauth.errors import PluginFailed
 from kubeauth.metrics import Collector, Counts
 from kubeauth.testing import Authority, FakeClock

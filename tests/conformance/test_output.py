@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kubeauth
-from kubeauth._exec._codec import BadOutput, PluginCredential, read_output
+from kubeauth._exec.codec import InvalidOutput, ProviderCredential, decode_output
 from kubeauth._parsing.go import parse_rfc3339
 from kubeauth.errors import PluginOutputError
 from kubeauth.testing import APIServer
@@ -96,13 +96,13 @@ TABLE: list[tuple[str, str | bytes, str]] = [
 def test_the_table_x30_x31_x32_x33_x34_x35_x36_x37_x38_x39_x41_x42_t83_t84_t85(
     output: str | bytes, expected: str
 ) -> None:
-    answer = read_output(output if isinstance(output, bytes) else output.encode(), V1)
+    answer = decode_output(output if isinstance(output, bytes) else output.encode(), V1)
     if expected.startswith("= "):
-        assert isinstance(answer, PluginCredential), answer
+        assert isinstance(answer, ProviderCredential), answer
         assert answer.token is not None
         assert answer.token.reveal() == expected[2:]
     else:
-        assert isinstance(answer, BadOutput)
+        assert isinstance(answer, InvalidOutput)
         assert answer.reason.startswith(expected)
 
 
@@ -274,9 +274,9 @@ def is_rfc_3339(text: str) -> bool:
 @settings(max_examples=300)
 @given(DOCUMENTS)
 def test_random_documents_x33_x34_x36_x37_x38_x39(document: Any) -> None:
-    answer = read_output(json.dumps(document).encode(), V1)
-    assert isinstance(answer, PluginCredential) == is_allowed(document)
-    if isinstance(answer, PluginCredential):
+    answer = decode_output(json.dumps(document).encode(), V1)
+    assert isinstance(answer, ProviderCredential) == is_allowed(document)
+    if isinstance(answer, ProviderCredential):
         found = document["status"]
         assert (answer.token.reveal() if answer.token else None) == (found.get("token") or None)
         assert (answer.certificate is None) == (answer.key is None) == (not found.get("clientKeyData"))
@@ -288,21 +288,21 @@ def test_random_documents_x33_x34_x36_x37_x38_x39(document: Any) -> None:
 @settings(max_examples=200)
 @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_random_bytes_are_no_credential_x31(data: bytes) -> None:
-    assert isinstance(read_output(data, V1), BadOutput)
+    assert isinstance(decode_output(data, V1), InvalidOutput)
 
 
 @settings(max_examples=200)
 @given(st.binary(max_size=8), st.integers(0, len(GOOD)), st.integers(0, 8))
 def test_damaged_output_is_read_or_refused_x31_x32(noise: bytes, at: int, gone: int) -> None:
     data = GOOD.encode()[:at] + noise + GOOD.encode()[at + gone :]
-    answer = read_output(data, V1)
+    answer = decode_output(data, V1)
     try:
         document = json.loads(data.decode("utf-8", "replace"))
     except ValueError:
         document = None
-    if isinstance(answer, PluginCredential) and document is not None:
+    if isinstance(answer, ProviderCredential) and document is not None:
         assert is_allowed(document)
-    if isinstance(answer, BadOutput) and isinstance(document, dict):
+    if isinstance(answer, InvalidOutput) and isinstance(document, dict):
         assert not is_allowed(document)
 
 

@@ -12,7 +12,7 @@ import yaml
 
 import kubeauth
 from kubeauth import PluginPolicy
-from kubeauth._exec._policy import policy_problem
+from kubeauth._exec.config import policy_problem
 from kubeauth.errors import KubeAuthError, KubeConfigError, PluginNotAllowed, PluginNotFound
 from kubeauth.testing import APIServer
 from tests.conformance.plugins import Seen, ShellPlugin, counted, credential, exec_config, plugin, stanza_of

@@ -17,10 +17,10 @@ import pytest
 
 import kubeauth
 from kubeauth import ExecOptions, PluginPolicy
-from kubeauth._exec._codec import PluginCredential
-from kubeauth._exec._hint import HintLimit
-from kubeauth._exec._plugin import Plugin
-from kubeauth._exec._values import ExecCluster
+from kubeauth._exec.codec import ProviderCredential
+from kubeauth._exec.config import ExecCluster
+from kubeauth._exec.lookup import HintLimit
+from kubeauth._exec.plugin import Plugin
 from kubeauth.errors import (
     ConfigError,
     KubeConfigError,
@@ -56,7 +56,7 @@ CLUSTER = ExecCluster(
 PAIR = Authority().client("carol")
 
 
-def token(answer: PluginCredential) -> str | None:
+def token(answer: ProviderCredential) -> str | None:
     return answer.token.reveal() if answer.token else None
 
 
@@ -532,7 +532,7 @@ class TestHowItEnds:
         """A CA bundle of a megabyte does not fit an environment."""
         script, seen = ShellPlugin(tmp_path), Seen()
         cluster = ExecCluster(server="s", certificate_authority_data=b"x" * 2**20)
-        with pytest.raises(PluginNotStarted, match="Cut certificate-authority down"):
+        with pytest.raises(PluginNotStarted, match="Reduce certificate-authority"):
             plugin(exec_config(script.path, provide_cluster_info=True), seen, cluster=cluster).ask()
         assert seen.calls == [("plugin_not_found_error", 1)]
 
@@ -557,11 +557,11 @@ class TestHowItEnds:
 
 class TestHints:
     def test_up_to_the_threshold_t31_x28(self, clock: FakeClock) -> None:
-        limit = HintLimit(clock.monotonic, most=2, every=1.0)
+        limit = HintLimit(clock.monotonic, max_shown=2, interval=1.0)
         assert [limit.allows() for _ in range(10)].count(True) == 2
 
     def test_after_the_interval_the_threshold_resets_t32_x28(self, clock: FakeClock) -> None:
-        limit = HintLimit(clock.monotonic, most=2, every=5.0)
+        limit = HintLimit(clock.monotonic, max_shown=2, interval=5.0)
         shown = []
         for _ in range(10):
             shown.append(limit.allows())

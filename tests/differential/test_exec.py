@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import kubeauth
-from kubeauth._exec._codec import PluginCredential, read_output
+from kubeauth._exec.codec import ProviderCredential, decode_output
 from kubeauth.errors import KubeAuthError
 from kubeauth.testing import APIServer, Authority
 from kubeauth.testing._script import build_shebang
@@ -294,7 +294,7 @@ def test_where_we_are_stricter_or_not_x35_x39(pair: Pair, output: str, is_taken_
     path.write_text(json.dumps(pair.server.kubeconfig({"exec": stanza_of(pair.plugin)})))
     pair.kubectl_gets(path)
     assert bool(pair.server.requests) is is_taken_there
-    assert isinstance(read_output(output.encode(), V1), PluginCredential) is not is_taken_there
+    assert isinstance(decode_output(output.encode(), V1), ProviderCredential) is not is_taken_there
 
 
 def test_a_password_in_the_address_i1_i5_c20(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

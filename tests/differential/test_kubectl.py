@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kubeauth._exec._hint import clean_hint
+from kubeauth._exec.lookup import escape_terminal
 from kubeauth.errors import KubeConfigError
 from tests.differential.corpus import CASES, EXTENSION, Case, go_json
 
@@ -110,7 +110,7 @@ def test_selected_as_kubectl_selects_it(
         assert config.exec.interactive_mode == exec_["interactiveMode"]
         assert config.exec.api_version == exec_["apiVersion"]
         assert config.exec.provide_cluster_info == exec_["provideClusterInfo"]
-        assert config.exec.install_hint == clean_hint(exec_.get("installHint", ""))
+        assert config.exec.install_hint == escape_terminal(exec_.get("installHint", ""))
         extensions = {item["name"]: item["extension"] for item in cluster.get("extensions") or ()}
         assert config.exec.cluster_config == extensions.get(EXTENSION)
 

@@ -9,7 +9,7 @@ import pytest
 
 from kubeauth import ClientConfig, ExecConfig
 from kubeauth._config._exec_cluster import exec_cluster
-from kubeauth._exec._values import ExecCluster
+from kubeauth._exec.config import ExecCluster
 from kubeauth.errors import ConfigError, KubeConfigError
 
 PROXY = "https://some-proxy-url.com/tuna/fish"

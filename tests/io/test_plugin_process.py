@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from kubeauth._exec import _process
-from kubeauth._exec._plugin import Plugin
-from kubeauth._exec._pump import PollPump
+from kubeauth._exec import process
+from kubeauth._exec.pipes import PollReader
+from kubeauth._exec.plugin import Plugin
 from kubeauth.errors import PluginFailed, PluginOutputError, PluginTimeout
 from tests.misbehaving import Misbehaving, document, time_is_up_when
 from tests.observers import NobodyWatches
@@ -32,11 +32,11 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="these plugins are fo
 # Ctrl-C comes when it waits for programs to end by themselves.
 _INTERRUPTED_AT_ITS_END = """
 import os, sys, threading, time, types
-from kubeauth._exec import _process
+from kubeauth._exec import process
 
 def run(path):
-    program = _process.program_of(path, [path], None, {})
-    _process.run(program, interactive=False, timeout=None, children=set(), is_wanted=lambda: True)
+    program = process.build_program(path, [path], None, {})
+    process.run(program, interactive=False, timeout=None, children=set(), is_cancelled=lambda: False)
 
 for path in sys.argv[1:]:
     threading.Thread(target=run, args=(path,), daemon=True).start()
@@ -48,7 +48,7 @@ def sleep(seconds):
         raise KeyboardInterrupt
     time.sleep(600)  # nobody else sees to it
 
-_process.time = types.SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
+process.time = types.SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
 """
 
 
@@ -105,14 +105,14 @@ class TestStderr:
         self, script: Misbehaving, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """They are in the pipe when it has ended; on a machine that has stalled, for longer than anybody waits."""
-        hear = PollPump.hear
+        hear = PollReader.read
 
-        def late(pump: PollPump, seconds: float) -> bool:
+        def late(pump: PollReader, seconds: float) -> bool:
             wait_until(lambda: not is_alive(pump._popen.pid))
             return hear(pump, seconds)
 
-        monkeypatch.setattr(PollPump, "hear", late)
-        monkeypatch.setattr(_process, "_LINGER", -1.0)
+        monkeypatch.setattr(PollReader, "read", late)
+        monkeypatch.setattr(process, "_EOF_GRACE", -1.0)
         script.does("os.write(2, b'last words\\n'); sys.exit(1)")
         with pytest.raises(PluginFailed) as caught:
             asked(script)
@@ -122,17 +122,17 @@ class TestStderr:
     def test_nor_is_too_much_taken_for_an_answer_because_we_are_late(
         self, script: Misbehaving, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        hear, pieces = PollPump.hear, iter([False])
+        hear, pieces = PollReader.read, iter([False])
 
-        def late(pump: PollPump, seconds: float) -> bool:
+        def late(pump: PollReader, seconds: float) -> bool:
             if next(pieces, True):
                 return hear(pump, seconds)
             wait_until(lambda: not is_alive(pump._popen.pid))
             return False
 
-        monkeypatch.setattr(PollPump, "hear", late)
-        monkeypatch.setattr(_process, "_LINGER", -1.0)
-        monkeypatch.setattr(_process, "MAX_OUTPUT", 1000)
+        monkeypatch.setattr(PollReader, "read", late)
+        monkeypatch.setattr(process, "_EOF_GRACE", -1.0)
+        monkeypatch.setattr(process, "MAX_OUTPUT", 1000)
         script.does("os.write(1, b' ' * 2000)")
         with pytest.raises(PluginOutputError, match="more than"):
             asked(script)
@@ -317,7 +317,7 @@ class TestEnding:
             def __init__(self, *arguments: Any, **options: Any) -> None:
                 super().__init__(*arguments, **options)
                 begun.append(self.pid)
-                for place in ({"_start_undisturbed", "join"}, {"_end", "wait"}):
+                for place in ({"_start_uninterrupted", "join"}, {"_terminate_uninterrupted", "wait"}):
                     # When it waits there for another thread.
                     wait_until(lambda place=place: place <= functions_of(main))  # type: ignore[misc]
                     before = len(handled)
@@ -454,7 +454,7 @@ class TestEnding:
 
     def test_it_may_tidy_up(self, script: Misbehaving, monkeypatch: pytest.MonkeyPatch) -> None:
         """SIGTERM comes first."""
-        monkeypatch.setattr(_process, "_PATIENCE", 60.0)
+        monkeypatch.setattr(process, "_TERM_GRACE", 60.0)
         script.does(
             "def tidy_up(*_):\n"
             "    open(here + '.tidy', 'w').close()\n"
@@ -507,7 +507,7 @@ class TestEnding:
             sleeps.append(seconds)
             time.sleep(seconds)
 
-        monkeypatch.setattr(_process, "time", SimpleNamespace(monotonic=monotonic, sleep=sleep))
+        monkeypatch.setattr(process, "time", SimpleNamespace(monotonic=monotonic, sleep=sleep))
         script.does("give(token='t'); os.close(1); os.close(2); time.sleep(1)")
         assert asked(script) == "t"
         assert len(sleeps) > 10
@@ -518,18 +518,18 @@ class TestEnding:
     def test_a_run_that_is_over_is_not_remembered(self, script: Misbehaving) -> None:
         """It has arguments and an environment, which may be secrets."""
         plugin = Plugin(script.exec(), None, Counts())
-        before = set(_process._running)
+        before = set(process._running)
         plugin.ask()
         script.does("sys.exit(1)")
         with pytest.raises(PluginFailed):
             plugin.ask()
-        assert _process._running <= before
+        assert process._running <= before
         assert plugin._children == set()
 
     def test_it_is_stopped_before_it_has_begun(self, script: Misbehaving) -> None:
         plugin = Plugin(script.exec(), None, Counts())
         with pytest.raises(PluginFailed, match="was closed"):
-            plugin.ask(lambda: False)
+            plugin.ask(lambda: True)
         assert script.runs == 0
         assert plugin.ask().token is not None
 
@@ -538,7 +538,7 @@ class TestEnding:
         script.does("time.sleep(0.3); give(token='t')")
         plugin = Plugin(script.exec(timeout=60.0), None, Counts())
         results: list[Any] = []
-        thread = threading.Thread(target=lambda: results.append(plugin.ask(lambda: True)))
+        thread = threading.Thread(target=lambda: results.append(plugin.ask(lambda: False)))
         thread.start()
         while not script.runs:
             time.sleep(0.005)
@@ -550,21 +550,21 @@ class TestEnding:
         """From the first instruction on: nothing is left, whenever it comes."""
         script.does("signal.signal(signal.SIGTERM, signal.SIG_IGN); fork(); time.sleep(60)")
         for delay in (0.0, 0.0, 0.001, 0.002, 0.005, 0.01, 0.05):
-            plugin, wanted = Plugin(script.exec(timeout=60.0), None, Counts()), threading.Event()
+            plugin, cancelled = Plugin(script.exec(timeout=60.0), None, Counts()), threading.Event()
             results: list[Any] = []
 
             def ask(
-                plugin: Plugin = plugin, wanted: threading.Event = wanted, results: Any = results
+                plugin: Plugin = plugin, cancelled: threading.Event = cancelled, results: Any = results
             ) -> None:
                 try:
-                    plugin.ask(lambda: not wanted.is_set())
+                    plugin.ask(cancelled.is_set)
                 except PluginFailed as error:
                     results.append(error)
 
             thread = threading.Thread(target=ask)
             thread.start()
             time.sleep(delay)
-            wanted.set()
+            cancelled.set()
             plugin.stop()
             thread.join()
             assert len(results) == 1

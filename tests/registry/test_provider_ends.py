@@ -19,7 +19,7 @@ import pytest
 
 from kubeauth import Secret
 from kubeauth._credentials._clock import SYSTEM_CLOCK
-from kubeauth._exec._process import Ended, Program, run
+from kubeauth._exec.process import ProcessResult, Program, run
 from kubeauth.errors import ProviderError
 from kubeauth.registry import CredentialProviders, _provider
 from kubeauth.registry._load import load_provider_config
@@ -80,7 +80,7 @@ time.sleep(300)
             provider_of(path, watching, timeout=float(seconds)).get(IMAGE, None)
         failure = caught.value
         assert (failure.reason, failure.exit_code) == ("timeout", None)
-        assert f"took more than {seconds} seconds" in str(failure)
+        assert f"timed out after {seconds} seconds" in str(failure)
         assert watching.ran == [("provider", True)]
         if failure.stderr_tail:
             break
@@ -93,7 +93,7 @@ def test_each_run_has_sixty_seconds_3_6(tmp_path: Path, monkeypatch: pytest.Monk
     """As the kubelet has it, where nobody says otherwise."""
     given: list[float | None] = []
 
-    def noted(program: Program[Any], **options: Any) -> Ended:
+    def noted(program: Program[Any], **options: Any) -> ProcessResult:
         given.append(options["timeout"])
         return run(program, **options)
 
@@ -246,10 +246,10 @@ print(len(sys.stdin.buffer.read()))
 """,
     )
     program = Program(str(path), [str(path)], dict(os.environ), b"x" * 500_000)
-    ended: list[Ended] = []
+    ended: list[ProcessResult] = []
     thread = threading.Thread(
         target=lambda: ended.append(
-            run(program, interactive=False, timeout=60, children=set(), is_wanted=lambda: True)
+            run(program, interactive=False, timeout=60, children=set(), is_cancelled=lambda: False)
         )
     )
     with no_residue():

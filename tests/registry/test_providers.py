@@ -256,15 +256,14 @@ class TestRun:
         assert found.credentials == ()
         assert (failure.provider, failure.reason, failure.exit_code) == ("provider", "exit", code)
         assert failure.stderr_tail == "no role\nU+001B[2J"
-        assert (
-            f"gave no credentials for {IMAGE}: it failed with exit code {code}\nIt said:\n  no role"
-            in str(failure)
+        assert f"gave no credentials for {IMAGE}: it failed with exit code {code}\nstderr:\n  no role" in str(
+            failure
         )
         assert watching.ran == [("provider", True)]
 
     def test_silence_is_told_too(self, script: ProviderScript) -> None:
         script.answer(exit_code=1)
-        assert f"It said nothing; run {script.path} by hand" in str(
+        assert f"It printed nothing to stderr; run {script.path} by hand" in str(
             failure_of(providers_of(script).lookup(IMAGE))
         )
 
@@ -273,7 +272,7 @@ class TestRun:
         providers = CredentialProviders(config_of(tmp_path, entry_of("provider")), tmp_path)
         failure = failure_of(providers.lookup(IMAGE))
         assert (failure.reason, failure.exit_code) == ("exit", -1)
-        assert "(ended by a signal)" in str(failure)
+        assert "(killed by a signal)" in str(failure)
 
     def test_one_that_cannot_be_started_is_a_failure(self, script: ProviderScript) -> None:
         watching = Watching()
@@ -294,7 +293,7 @@ class TestRun:
         """1.26: the kubelet finds out when it runs it, too."""
         failure = failure_of(providers_of(script, **fields).lookup(IMAGE))
         assert failure.reason == "start"
-        assert "cannot be passed on" in str(failure)
+        assert "is invalid" in str(failure)
         assert "s3ntinel" not in str(failure)
         assert failure.__cause__ is None
 

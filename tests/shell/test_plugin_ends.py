@@ -169,7 +169,7 @@ def test_ctrl_c_twice(http: APIServer, plugin: Misbehaving) -> None:
         "signal.signal(signal.SIGTERM, lambda *_: note('.told', 1)); fork()\nwhile True: time.sleep(0.02)"
     )
     # It would be ended without the second in half a second: here it is not.
-    patient = "from kubeauth._exec import _process\n_process._PATIENCE = 600.0\n"
+    patient = "from kubeauth._exec import process\nprocess._TERM_GRACE = 600.0\n"
     with program(patient + textwrap.dedent(INTERRUPTED["sync"]), http, plugin) as running:
         wait_until(lambda: len(plugin.processes) == 2)
         interrupt(running)

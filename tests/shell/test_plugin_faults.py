@@ -114,13 +114,13 @@ FAULTS = {
     "exits 1": Fault(
         does("print('{}'); sys.exit('no session: log in first')"),
         errors.PluginFailed,
-        "failed with exit code 1\nIt said:\n  no session: log in first",
+        "failed with exit code 1\nstderr:\n  no session: log in first",
         {"exit_code": 1, "stderr_tail": "no session: log in first"},
     ),
     "exits 3 without a word": Fault(
         does("sys.exit(3)"),
         errors.PluginFailed,
-        r"failed with exit code 3\. It said nothing; run the command of users\[\]\.user\.exec by hand",
+        r"failed with exit code 3\. It printed nothing to stderr; run the command of users\[\]\.user\.exec by hand",
         {"exit_code": 3, "stderr_tail": ""},
     ),
     "killed by a signal": Fault(
@@ -132,29 +132,29 @@ FAULTS = {
     "hangs": Fault(
         does("print('waiting for a browser', file=sys.stderr, flush=True);" + HANGS),
         errors.PluginTimeout,
-        r"took more than 600 seconds and was ended\. Give it more with ExecOptions\(timeout=\.\.\.\).*"
-        "\nIt said:\n  waiting for a browser",
+        r"timed out after 600 seconds\. Set ExecOptions\(timeout=\.\.\.\).*"
+        "\nstderr:\n  waiting for a browser",
         {"seconds": 600.0},
         hangs=True,
     ),
     "ignores SIGTERM": Fault(
         does(f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {HANGS}"),
         errors.PluginTimeout,
-        "took more than 600 seconds",
+        "timed out after 600 seconds",
         {"seconds": 600.0},
         hangs=True,
     ),
     "hangs, and so does its child that has its stdout": Fault(
         does(f"fork(); signal.signal(signal.SIGTERM, signal.SIG_IGN); {HANGS}"),
         errors.PluginTimeout,
-        "took more than 600 seconds",
+        "timed out after 600 seconds",
         {"seconds": 600.0},
         hangs=True,
     ),
     "closes its stdout and hangs": Fault(
         does(f"give(token='t'); os.close(1); os.close(2); {HANGS}"),
         errors.PluginTimeout,
-        "took more than 600 seconds",
+        "timed out after 600 seconds",
         {"seconds": 600.0},
         hangs=True,
     ),

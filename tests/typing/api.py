@@ -45,7 +45,7 @@ from kubeauth import (
     ssl_context,
     testing,
 )
-from kubeauth._exec._observer import Observer
+from kubeauth._observer import Observer
 from kubeauth.registry import plugin as registry_plugin
 
 assert_type(kubeauth.__version__, str)

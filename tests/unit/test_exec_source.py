@@ -15,7 +15,7 @@ from kubeauth._credentials._asked_source import _MOST_ORIGINS, AskedSource
 from kubeauth._credentials._credential import Credential, Identity, Refusal
 from kubeauth._credentials._dates import dates_of
 from kubeauth._credentials._flight import Flight
-from kubeauth._exec._codec import PluginCredential
+from kubeauth._exec.codec import ProviderCredential
 from kubeauth._parsing.go import parse_rfc3339, to_datetime
 from kubeauth.testing import APIServer, Authority, FakeClock, PluginScript
 from tests.observers import NobodyWatches
@@ -100,13 +100,13 @@ class Keeper(ScriptedPlugin):
 
     def __init__(self, clock: FakeClock) -> None:
         super().__init__(clock)
-        self._kept: PluginCredential | None = None
+        self._kept: ProviderCredential | None = None
         self.is_stuck = False
 
-    def ask(self, is_wanted: object) -> PluginCredential:
+    def ask(self, is_cancelled: object) -> ProviderCredential:
         kept = self._kept
         if kept is None or ((kept.expires or 0.0) < self._clock.time() and not self.is_stuck):
-            self._kept = super().ask(is_wanted)
+            self._kept = super().ask(is_cancelled)
         else:
             self.runs += 1
         self._clock.advance(0.5)
@@ -151,12 +151,12 @@ def test_a_kept_token_that_comes_again_after_its_end_is_a_failure() -> None:
 class Slow(ScriptedPlugin):
     """Gives one token for ever, said to be good for less time than a run takes: each has another end."""
 
-    def ask(self, is_wanted: object) -> PluginCredential:
+    def ask(self, is_cancelled: object) -> ProviderCredential:
         if self.runs == 9:
             raise errors.PluginFailed("run again and again", command="slow", exit_code=1)
-        given = super().ask(is_wanted)
+        given = super().ask(is_cancelled)
         self._clock.advance(0.5)
-        return PluginCredential(Secret("same"), None, None, given.expires)
+        return ProviderCredential(Secret("same"), None, None, given.expires)
 
 
 def test_the_same_token_that_is_always_over_on_arrival_is_not_asked_for_again_and_again() -> None:
@@ -220,7 +220,7 @@ def refuse(bench: Bench, origin: Hashable) -> None:
 
 def test_a_late_401_for_an_older_one_runs_nothing_though_the_newer_says_the_same_c14() -> None:
     bench = Bench()
-    bench.plugin.ask = lambda _is_wanted: given(bench, token="same")  # type: ignore[method-assign]
+    bench.plugin.ask = lambda _is_cancelled: given(bench, token="same")  # type: ignore[method-assign]
     first = bench.source.get()
     assert bench.source.get(Refusal(first, "origin")) == first
     assert bench.source.latest is not first
@@ -242,9 +242,9 @@ def test_another_token_beside_the_same_certificate_is_no_rotation_of_it_m4(autho
 
 def given(
     bench: Bench, *, token: str, certificate: bytes | None = None, key: bytes | None = None
-) -> PluginCredential:
+) -> ProviderCredential:
     bench.plugin.runs += 1
-    return PluginCredential(Secret(token), certificate, None if key is None else Secret(key), None)
+    return ProviderCredential(Secret(token), certificate, None if key is None else Secret(key), None)
 
 
 @pytest.mark.parametrize("next_", [None, "broken"])
@@ -283,7 +283,7 @@ def test_an_error_of_ours_is_told_without_its_words(caplog: pytest.LogCaptureFix
 
     secret = "-".join(("sentinel", "token"))
 
-    def ask(_is_wanted: object) -> Any:
+    def ask(_is_cancelled: object) -> Any:
         raise KeyError(secret)
 
     bench.plugin.ask = ask  # type: ignore[method-assign]

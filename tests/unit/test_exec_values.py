@@ -5,8 +5,8 @@ import pickle
 import pytest
 
 from kubeauth import ExecConfig, ExecOptions, PluginPolicy
-from kubeauth._exec._hint import clean_hint
-from kubeauth._exec._policy import clean_path, policy_problem
+from kubeauth._exec.config import clean_path, policy_problem
+from kubeauth._exec.lookup import escape_terminal
 from kubeauth.errors import ConfigError
 
 
@@ -97,11 +97,11 @@ def test_paths_are_cleaned_as_go_does(path: str, cleaned: str) -> None:
     ],
 )
 def test_install_hints_cannot_steer_a_terminal_t77(hint: str, cleaned: str) -> None:
-    assert clean_hint(hint) == cleaned
+    assert escape_terminal(hint) == cleaned
 
 
 def test_a_long_hint_is_cleaned_character_by_character_only_once() -> None:
-    assert clean_hint("\x1ba\n" * 1_000_000) == "U+001Ba\n" * 1_000_000
+    assert escape_terminal("\x1ba\n" * 1_000_000) == "U+001Ba\n" * 1_000_000
 
 
 def test_options_are_checked() -> None:

@@ -21,7 +21,7 @@ from kubeauth._credentials._asked_source import AskedSource
 from kubeauth._credentials._credential import Credential, Refusal
 from kubeauth._credentials._dates import dates_of
 from kubeauth._credentials._flight import Flight
-from kubeauth._exec._codec import PluginCredential
+from kubeauth._exec.codec import ProviderCredential
 from kubeauth.testing import Authority, FakeClock
 from tests.observers import NobodyWatches
 from tests.scripted import ScriptedPlugin
@@ -49,9 +49,9 @@ def test_a_certificate_that_only_openssl_takes_is_used(clock: FakeClock) -> None
     pem = b"-----BEGIN CERTIFICATE-----\n" + base64.encodebytes(der) + b"-----END CERTIFICATE-----\n"
 
     class Odd(ScriptedPlugin):
-        def ask(self, _is_wanted: object) -> PluginCredential:
+        def ask(self, _is_wanted: object) -> ProviderCredential:
             self.runs += 1
-            return PluginCredential(None, pem, Secret(pair.key), None)
+            return ProviderCredential(None, pem, Secret(pair.key), None)
 
     plugin = Odd(clock)
     identity = source_of(plugin, clock).get().identity
@@ -152,7 +152,7 @@ def interrupted_while_another_waits(clock: FakeClock, step: int) -> bool:
     served: list[str | None] = []
 
     class Awaited(ScriptedPlugin):
-        def ask(self, is_wanted: object) -> PluginCredential:
+        def ask(self, is_wanted: object) -> ProviderCredential:
             if not waiters:  # the first run has somebody waiting for it
                 waiters.append(threading.Thread(target=lambda: served.append(source.get().authorization)))
                 waiters[0].start()
@@ -212,7 +212,7 @@ def test_a_signal_handler_does_not_wait_for_what_it_has_interrupted(clock: FakeC
     seen: list[BaseException] = []
 
     class Interrupted(ScriptedPlugin):
-        def ask(self, is_wanted: object) -> PluginCredential:
+        def ask(self, is_wanted: object) -> ProviderCredential:
             try:  # as a handler would that runs in the middle of it
                 source.get()
             except errors.PluginError as error:
@@ -246,7 +246,7 @@ def test_ctrl_c_shows_nothing_of_what_a_plugin_is_given_or_prints(clock: FakeClo
     """`Popen` has its arguments in its repr; what was read so far is in variables."""
 
     class Interrupted(ScriptedPlugin):
-        def ask(self, is_wanted: object) -> PluginCredential:
+        def ask(self, is_wanted: object) -> ProviderCredential:
             popen = subprocess.Popen([sys.executable, "-c", "SENTINEL"], stderr=subprocess.DEVNULL)
             assert popen.wait() == 1
             output = b"SEN" + b"TINEL"

@@ -21,7 +21,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from kubeauth import metrics
-from kubeauth._exec._observer import Observer
+from kubeauth._observer import Observer
 from kubeauth.metrics import COUNTS, Collector, Counts, register
 from kubeauth.registry._observer import ProviderObserver
 

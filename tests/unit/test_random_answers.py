@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from kubeauth import errors
 from kubeauth._credentials._asked_source import AskedSource
-from kubeauth._exec._codec import BadOutput, PluginCredential, read_output
-from kubeauth._exec._plugin import output_error
+from kubeauth._exec.codec import InvalidOutput, ProviderCredential, decode_output
+from kubeauth._exec.plugin import output_error
 from kubeauth.testing import Authority, FakeClock
 from tests.kubeconfigs import V1
 from tests.observers import NobodyWatches
@@ -30,9 +30,9 @@ class Says(ScriptedPlugin):
         super().__init__(clock)
         self._output = output
 
-    def ask(self, _is_wanted: object) -> PluginCredential:
-        answer = read_output(self._output, V1)
-        if isinstance(answer, BadOutput):
+    def ask(self, _is_wanted: object) -> ProviderCredential:
+        answer = decode_output(self._output, V1)
+        if isinstance(answer, InvalidOutput):
             raise output_error(self.command, answer.reason, answer.advice)
         return answer
 

@@ -1,4 +1,4 @@
-"""A program that is asked, and answers on its stdout: nothing else gets there, and it fails in a line."""
+"""The frame of programs that print one response on stdout: exec plugins and image credential providers."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from kubeauth.errors import KubeAuthError
 _TRACEBACK = "KUBEAUTH_PLUGIN_TRACEBACK"
 
 _T = TypeVar("_T")
-_Asked = TypeVar("_Asked")
-_Answer = TypeVar("_Answer")
+_Request = TypeVar("_Request")
+_Response = TypeVar("_Response")
 
 
 def run_program(
-    read: Callable[[], _Asked], main: Callable[[_Asked], _Answer], write: Callable[[_Asked, _Answer], None]
+    read: Callable[[], _Request],
+    main: Callable[[_Request], _Response],
+    write: Callable[[_Request, _Response], None],
 ) -> NoReturn:
-    """From start to end: what is asked, what `main` makes of it, and that to stdout. Then it exits.
+    """Read the request, call `main`, write its response to stdout, and exit.
 
-    If anything fails, stdout stays empty, stderr gets a line and the exit status is 1. What `main` prints, or
-    a program that it starts, goes to stderr.
+    On an error stdout stays empty, stderr gets one line and the exit status is 1. Whatever `main`, or a
+    program that it starts, prints to stdout goes to stderr.
     """
     status = 0
     try:
-        with _stdout_set_aside():
+        with _stdout_to_stderr():
             asked = read()
             answer = main(asked)
         write(asked, answer)
@@ -41,35 +43,35 @@ def run_program(
                 import traceback
 
                 traceback.print_exc()
-            print(f"{os.path.basename(sys.argv[0])}: {_in_a_line(error)}", file=sys.stderr)
+            print(f"{os.path.basename(sys.argv[0])}: {_one_line(error)}", file=sys.stderr)
     finally:
         flush_stderr()
     sys.exit(status)
 
 
-def unless_wrong(found: _T | KubeAuthError) -> _T:
-    """What was found, unless that is an error: then it is raised."""
+def raise_if_error(found: _T | KubeAuthError) -> _T:
+    """Return `found`, or raise it if it is an error."""
     if isinstance(found, KubeAuthError):
-        # Without the frames it may have been raised in: they held what it is about.
+        # Without the frames it was raised in: they may hold secrets.
         raise found.with_traceback(None)
     return found
 
 
-def _in_a_line(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     if isinstance(error, KubeAuthError):
         return " ".join(str(error).split())
     return f"unexpected {type(error).__name__}. Set {_TRACEBACK}=1 to see where; that may show secrets."
 
 
 @contextmanager
-def _stdout_set_aside() -> Generator[None]:
-    """While this lasts stdout is stderr, also for programs that are started: other text would spoil it."""
+def _stdout_to_stderr() -> Generator[None]:
+    """Redirect stdout to stderr, for child processes too: other text would invalidate the response."""
     stdout, saved = sys.stdout, os.dup(1)
     try:
         os.dup2(2, 1)
         with redirect_stdout(sys.stderr):
             yield
     finally:
-        stdout.flush()  # what was printed through it, also before, to where it does no harm
+        stdout.flush()  # what was printed through it goes to stderr, too
         os.dup2(saved, 1)
         os.close(saved)

@@ -1,0 +1,227 @@
+"""ExecCredential: KUBERNETES_EXEC_INFO and a plugin's output (X3-X7, X30-X42, X47).
+
+Pure, and the only module that knows the field names. Functions return problems instead of raising them, so
+that no traceback contains a plugin's output.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64encode
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from kubeauth._exec.config import ExecCluster
+from kubeauth._parsing import DocumentError, Json, read_json, read_yaml
+from kubeauth._parsing.go import go_json, parse_rfc3339, sort_keys
+from kubeauth._secret import Secret
+
+GROUP = "client.authentication.k8s.io"
+KIND = "ExecCredential"
+V1, V1BETA1 = f"{GROUP}/v1", f"{GROUP}/v1beta1"
+
+_T = TypeVar("_T")
+DecodedExecInfo = tuple[str, bool, ExecCluster | None]
+"""API version, whether the plugin may prompt, and the cluster."""
+
+
+class _InvalidField(Exception):
+    """Why a field is invalid, without its value."""
+
+
+def decode_exec_info(text: str) -> DecodedExecInfo | str:
+    """Decode KUBERNETES_EXEC_INFO, or return why it is invalid. As strict as Go; null means absent."""
+    try:
+        document = read_json(text.encode("utf-8", "surrogatepass"))
+        return _check_kind(document) or _decode_spec(document)
+    except (DocumentError, _InvalidField) as error:
+        return f"decode: {error}. An {KIND} in JSON is wanted, as kubectl and kubeauth send it."
+
+
+def _check_kind(document: Json) -> str | None:
+    if type(document) is not dict:
+        raise _InvalidField("it is not an object")
+    api_version, kind = _read_field(document, "", "apiVersion", str), _read_field(document, "", "kind", str)
+    if not api_version or not kind:
+        raise _InvalidField(f"{'kind' if api_version else 'apiVersion'} is missing")
+    group = api_version.rpartition("/")[0]
+    if (group, kind) != (GROUP, KIND):
+        got = " ".join(f"{kind}.{group}".rstrip(".").split())[:200]
+        return f"invalid group/kind: wanted {KIND}.{GROUP}, got {got}. Is this what the client sent?"
+    if api_version not in (V1, V1BETA1):
+        raise _InvalidField(f"apiVersion must be {V1} or {V1BETA1}")
+    return None
+
+
+def _decode_spec(document: dict[str, Any]) -> DecodedExecInfo:
+    # Clients always send a spec; a user who runs the plugin by hand may omit it.
+    spec = _read_field(document, "", "spec", dict) or {}
+    cluster = _read_field(spec, "spec.", "cluster", dict)
+    interactive = bool(_read_field(spec, "spec.", "interactive", bool))
+    return document["apiVersion"], interactive, None if cluster is None else _decode_cluster(cluster)
+
+
+def _decode_cluster(document: dict[str, Any]) -> ExecCluster:
+    at = "spec.cluster."
+    return ExecCluster(
+        server=_read_field(document, at, "server", str) or "",
+        tls_server_name=_read_field(document, at, "tls-server-name", str) or "",
+        insecure_skip_tls_verify=bool(_read_field(document, at, "insecure-skip-tls-verify", bool)),
+        certificate_authority_data=_read_bytes(document, at, "certificate-authority-data"),
+        proxy_url=_read_field(document, at, "proxy-url", str) or "",
+        disable_compression=bool(_read_field(document, at, "disable-compression", bool)),
+        config=document.get("config"),
+    )
+
+
+def _read_bytes(document: dict[str, Any], at: str, name: str) -> bytes:
+    text = _read_field(document, at, name, str) or ""
+    try:
+        # As Go: line breaks are skipped, anything else that is not base64 is an error.
+        return binascii.a2b_base64(text.replace("\n", "").replace("\r", ""), strict_mode=True)
+    except ValueError:
+        raise _InvalidField(f"{at}{name} is not valid base64") from None
+
+
+_TYPE_NAMES: dict[type, str] = {str: "a string", bool: "true or false", dict: "an object"}
+
+
+def _read_field(document: dict[str, Any], at: str, name: str, kind: type[_T]) -> _T | None:
+    value = document.get(name)
+    if value is not None and type(value) is not kind:
+        raise _InvalidField(f"{at}{name} must be {_TYPE_NAMES[kind]}")
+    return value
+
+
+API_VERSIONS = (V1, V1BETA1)
+
+
+def encode_exec_info(api_version: str, cluster: ExecCluster | None, *, interactive: bool) -> str:
+    """Return the value of KUBERNETES_EXEC_INFO: one line of JSON with keys in client-go's order."""
+    spec: dict[str, Json] = {"cluster": _encode_cluster(cluster)} if cluster else {}
+    spec["interactive"] = interactive
+    return go_json({"kind": KIND, "apiVersion": api_version, "spec": spec}) + "\n"
+
+
+def _encode_cluster(cluster: ExecCluster) -> dict[str, Json]:
+    optional: dict[str, Json] = {
+        "tls-server-name": cluster.tls_server_name,
+        "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+        "certificate-authority-data": b64encode(cluster.certificate_authority_data).decode(),
+        "proxy-url": cluster.proxy_url,
+        "disable-compression": cluster.disable_compression,
+    }
+    present = {name: value for name, value in optional.items() if value}
+    # client-go writes null where there is no extension (X7).
+    return {"server": cluster.server, **present, "config": sort_keys(cluster.config)}
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderCredential:
+    """What a plugin or an OIDC issuer returned: a token, a client certificate, or both, and their expiry."""
+
+    token: Secret[str] | None
+    certificate: bytes | None = field(repr=False)
+    key: Secret[bytes] | None
+    expires: float | None
+    """Seconds since 1970; None: valid until a 401."""
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidOutput:
+    """Why a plugin's output is invalid, in client-go's words, and what to do about it."""
+
+    reason: str
+    advice: str
+
+
+_PRINT_ONE = (
+    "A plugin must print one ExecCredential and nothing else on its standard output; run it by hand to see "
+    "what it prints."
+)
+_SET_VERSION = (
+    "Set apiVersion in users[].user.exec to what the plugin speaks, or install a version of it that speaks "
+    "this one."
+)
+
+
+def decode_output(data: bytes, api_version: str) -> ProviderCredential | InvalidOutput:
+    """Return the credential in a plugin's output, or why it is invalid."""
+    # As Go: in JSON, bytes that are not UTF-8 become U+FFFD.
+    text = data.decode("utf-8", "replace")
+    try:
+        # As client-go: output that starts with { is JSON, with nothing after it; anything else is YAML.
+        document = read_json(text.encode()) if text.lstrip().startswith("{") else read_yaml(data)
+    except DocumentError as error:
+        return InvalidOutput(f"decoding stdout: {error}", _PRINT_ONE)
+    return _decode_credential(document, api_version)
+
+
+def _decode_credential(document: Json, api_version: str) -> ProviderCredential | InvalidOutput:
+    if document is None:
+        document = {}
+    if not isinstance(document, dict):
+        return InvalidOutput("decoding stdout: not an object", _PRINT_ONE)
+    head = _read_strings(document, "apiVersion", "kind")
+    if isinstance(head, InvalidOutput):
+        return head
+    version, kind = head
+    if version and (version not in API_VERSIONS or kind not in ("", KIND)):
+        # They are untrusted text.
+        shown = [part if part.isprintable() and len(part) < 100 else "?" for part in (kind or KIND, version)]
+        return InvalidOutput(
+            f'decoding stdout: no kind "{shown[0]}" is registered for version "{shown[1]}"', _PRINT_ONE
+        )
+    if version != api_version:
+        return InvalidOutput(
+            f"exec plugin is configured to use API version {api_version}, plugin returned version "
+            f"{version or 'none'}",
+            # No version usually means no output.
+            _SET_VERSION if version else _PRINT_ONE,
+        )
+    status = document.get("status")
+    if status is None:
+        return InvalidOutput("exec plugin didn't return a status field", _PRINT_ONE)
+    if not isinstance(status, dict):
+        return InvalidOutput("decoding stdout: status is not an object", _PRINT_ONE)
+    return _decode_status(status)
+
+
+def _decode_status(status: dict[str, Any]) -> ProviderCredential | InvalidOutput:
+    values = _read_strings(status, "token", "clientCertificateData", "clientKeyData")
+    if isinstance(values, InvalidOutput):
+        return values
+    token, certificate, key = values
+    if not (token or certificate or key):
+        return InvalidOutput("exec plugin didn't return a token or cert/key pair", _PRINT_ONE)
+    if bool(certificate) != bool(key):
+        return InvalidOutput(
+            "exec plugin returned only certificate or key, not both", "It must print both, or neither."
+        )
+    expires = None
+    timestamp = status.get("expirationTimestamp")
+    if timestamp is not None:
+        try:
+            expires = parse_rfc3339(timestamp)
+        except (TypeError, ValueError):
+            return InvalidOutput(
+                "decoding stdout: expirationTimestamp is not a time",
+                "It must be RFC 3339 with a zone, as 2030-01-02T15:04:05Z.",
+            )
+    return ProviderCredential(
+        token=Secret(token) if token else None,
+        certificate=certificate.encode() if certificate else None,
+        key=Secret(key.encode()) if key else None,
+        expires=expires,
+    )
+
+
+def _read_strings(values: dict[str, Any], *names: str) -> list[str] | InvalidOutput:
+    """Return the values of these fields, empty if absent; or the first that is not a string."""
+    found: list[str] = []
+    for name in names:
+        value = values.get(name)
+        if value is not None and not isinstance(value, str):
+            return InvalidOutput(f"decoding stdout: {name} is not a string", _PRINT_ONE)
+        found.append(value or "")
+    return found

@@ -1,0 +1,213 @@
+"""The configuration of an exec plugin: ExecConfig, ExecOptions, PluginPolicy (P1, P2)."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Self, cast
+
+from kubeauth._field_types import check_fields, field_types
+from kubeauth._frozen import HiddenDict
+from kubeauth._parsing import DocumentError, Json, copy_plain
+from kubeauth._secret import HIDDEN
+from kubeauth.errors import ConfigError
+
+ALLOW_ALL = "AllowAll"
+DENY_ALL = "DenyAll"
+ALLOWLIST = "Allowlist"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginPolicy:
+    """Which exec plugins may run. Make one with `allow_all()`, `deny_all()` or `allowlist([...])`."""
+
+    kind: str = ALLOW_ALL
+    """`AllowAll`, `DenyAll` or `Allowlist`."""
+    commands: tuple[str, ...] = ()
+    """What an `Allowlist` allows."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, _FIELDS)
+        object.__setattr__(self, "kind", self.kind or ALLOW_ALL)
+        problem = policy_problem(
+            self.kind, self.commands if self.kind == ALLOWLIST else self.commands or None
+        )
+        if problem:
+            raise ConfigError(f"invalid plugin policy: {problem}")
+
+    @classmethod
+    def allow_all(cls) -> Self:
+        """Any plugin may run: what client-go and kubectl do unless told otherwise."""
+        return cls(ALLOW_ALL)
+
+    @classmethod
+    def deny_all(cls) -> Self:
+        """No plugin may run."""
+        return cls(DENY_ALL)
+
+    @classmethod
+    def allowlist(cls, commands: Sequence[str]) -> Self:
+        """Only these may run: names looked up on PATH, or absolute paths."""
+        return cls(ALLOWLIST, cast("tuple[str, ...]", commands))  # a list becomes one in __post_init__
+
+
+_FIELDS = field_types(PluginPolicy)
+
+
+def policy_problem(kind: str, commands: Sequence[str] | None) -> str | None:
+    """Return why a policy is invalid, in client-go's words; None if it is valid.
+
+    `commands` is None if there is no list at all, which is not the same as an empty list.
+    """
+    if kind in ("", ALLOW_ALL, DENY_ALL):
+        if commands is not None:
+            return (
+                "misconfigured credential plugin allowlist: "
+                f'plugin policy is "{kind}" but allowlist is non-nil'
+            )
+        return None
+    if kind != ALLOWLIST:
+        return f'unknown plugin policy: "{kind}"'
+    if commands is None:
+        return f'credential plugin policy set to "{ALLOWLIST}", but allowlist is unspecified'
+    if not commands:
+        return (
+            f'credential plugin policy set to "{ALLOWLIST}", but allowlist is empty; '
+            f'use "{DENY_ALL}" policy instead'
+        )
+    for number, command in enumerate(commands, start=1):
+        if not command:
+            return f"misconfigured credential plugin allowlist: empty allowlist entry #{number}"
+        if command != (cleaned := clean_path(command)):
+            return f'non-normalized file path: "{command}" vs "{cleaned}"'
+    return None
+
+
+def clean_path(path: str) -> str:
+    """Return the shortest equal path, as Go's filepath.Clean."""
+    cleaned = os.path.normpath(path)
+    # In POSIX `//x` may differ from `/x`, so normpath leaves it; Go does not.
+    return cleaned[1:] if os.sep == "/" and cleaned.startswith("//") else cleaned
+
+
+INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
+
+
+# Every error about getting a credential starts with this, as in kubectl.
+ERROR_PREFIX = "getting credentials: "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecOptions:
+    """How a plugin is run: options that a kubeconfig does not have."""
+
+    timeout: float | None = 60.0
+    """Seconds that a run may take, unless it is interactive; None means no limit."""
+    refresh_ahead: bool = True
+    """Whether to refresh in the background, before the credential expires."""
+    stdin_unavailable: bool = False
+    """Whether the program needs stdin for itself: then no plugin may prompt the user."""
+    stdin_unavailable_message: str = ""
+    """The reason, for the error of a plugin that must prompt."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, _OPTIONS_FIELDS)
+        if self.timeout is not None and not self.timeout > 0:
+            raise ConfigError(
+                f"ExecOptions.timeout must be more than 0 seconds, or None; it is {self.timeout}"
+            )
+
+
+_OPTIONS_FIELDS = field_types(ExecOptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ExecConfig:
+    """An exec plugin as configured in a kubeconfig, with the options and policy for running it.
+
+    Arguments, environment and cluster configuration may hold secrets: they are not printed. A field of
+    another type than it says is a ConfigError; a list is accepted for a tuple.
+    """
+
+    command: str
+    """A name to be found on PATH, or a path."""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=lambda: HiddenDict[str, str]())
+    """Added to the environment of this process."""
+    api_version: str
+    """`client.authentication.k8s.io/v1`, or `v1beta1` of it."""
+    interactive_mode: str = ""
+    """Whether it may prompt the user: `Never`, `IfAvailable` or `Always`."""
+    provide_cluster_info: bool = False
+    """Whether the cluster is passed to it in KUBERNETES_EXEC_INFO."""
+    install_hint: str = ""
+    """Shown if the command is not found. Untrusted text."""
+    cluster_config: Json = field(default=None, hash=False)
+    """The content of the cluster's `client.authentication.k8s.io/exec` extension."""
+    options: ExecOptions = field(default_factory=ExecOptions)
+    policy: PluginPolicy = field(default_factory=PluginPolicy.allow_all)
+
+    def __post_init__(self) -> None:
+        check_fields(self, _CONFIG_FIELDS)
+        object.__setattr__(self, "env", HiddenDict[str, str](self.env))
+        if self.cluster_config is None:
+            return
+        try:
+            # A copy, so that later changes to the document do not reach a plugin.
+            object.__setattr__(self, "cluster_config", copy_plain(self.cluster_config))
+        except DocumentError as error:
+            raise ConfigError(f"ExecConfig.cluster_config must be JSON: {error.reason}") from None
+
+    def hidden(self) -> list[str]:
+        """Return the names of the fields that are set, and are neither printed nor pickled."""
+        return [name for name in ("args", "env", "cluster_config") if getattr(self, name)]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if hidden := self.hidden():
+            raise ConfigError(
+                f"this ExecConfig may hold secrets ({', '.join(hidden)}), so it cannot be pickled; "
+                "send the path of a kubeconfig, and call load_config there"
+            )
+        return _rebuild, ({field.name: getattr(self, field.name) for field in fields(self)},)
+
+    def __repr__(self) -> str:
+        # As in client-go without the install hint: untrusted, and of no use here.
+        config = HIDDEN if self.cluster_config is not None else "None"
+        args = f"<{len(self.args)} hidden>" if self.args else "()"
+        # A traceback may print a value whose fields were rejected, before they were converted.
+        env = repr(self.env) if isinstance(self.env, HiddenDict) else HIDDEN
+        return (
+            f"ExecConfig(command={self.command!r}, args={args}, env={env}, "
+            f"api_version={self.api_version!r}, interactive_mode={self.interactive_mode!r}, "
+            f"provide_cluster_info={self.provide_cluster_info!r}, cluster_config={config}, "
+            f"options={self.options!r}, policy={self.policy!r})"
+        )
+
+
+_CONFIG_FIELDS = field_types(ExecConfig, ExecOptions, PluginPolicy, unchecked=("cluster_config",))
+
+
+def _rebuild(values: dict[str, Any]) -> ExecConfig:
+    return ExecConfig(**values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ExecCluster:
+    """The cluster as a plugin with `provideClusterInfo` receives it (X6)."""
+
+    server: str
+    """The API server's URL."""
+    tls_server_name: str = ""
+    insecure_skip_tls_verify: bool = False
+    certificate_authority_data: bytes = b""
+    """PEM; empty for the system roots."""
+    proxy_url: str = ""
+    disable_compression: bool = False
+    config: Json = field(default=None, hash=False)
+    """The content of the cluster's extension `client.authentication.k8s.io/exec`; None if it has none."""
+
+    def __repr__(self) -> str:
+        # The URL may contain a password.
+        server = HIDDEN if "@" in self.server else repr(self.server)
+        return f"ExecCluster(server={server}, ...)"

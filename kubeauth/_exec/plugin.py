@@ -1,0 +1,317 @@
+"""Run an exec plugin: from its configuration to a credential or a typed error (X19, X20, X23-X28)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kubeauth._exec.codec import InvalidOutput, ProviderCredential, decode_output, encode_exec_info
+from kubeauth._exec.config import ERROR_PREFIX, ExecCluster, ExecConfig, ExecOptions, clean_path
+from kubeauth._exec.lookup import (
+    HintLimit,
+    NotFound,
+    PolicyCheck,
+    escape_terminal,
+    find_command,
+    has_separator,
+)
+from kubeauth._exec.process import (
+    MAX_OUTPUT,
+    PluginProcess,
+    ProcessResult,
+    Program,
+    build_program,
+    run,
+    start_advice,
+    stderr_suffix,
+    stderr_text,
+)
+from kubeauth._observer import Observer
+from kubeauth.errors import (
+    KubeAuthError,
+    PluginError,
+    PluginFailed,
+    PluginNeedsTerminal,
+    PluginNotAllowed,
+    PluginNotFound,
+    PluginNotStarted,
+    PluginOutputError,
+    PluginTimeout,
+)
+
+EXEC_INFO_VARIABLE = "KUBERNETES_EXEC_INFO"
+
+_INSTALL_ADVICE = (
+    "\n\nThe kubeconfig names a credential plugin that is not installed here. Install it, or see\n"
+    "https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins"
+)
+
+# The label of a run in metrics (M1).
+NO_ERROR, EXECUTION_ERROR = "no_error", "plugin_execution_error"
+NOT_FOUND_ERROR, INTERNAL_ERROR = "plugin_not_found_error", "client_internal_error"
+
+
+class Plugin:
+    """A configured exec plugin. Runs it; does not cache what it returned."""
+
+    kind = "exec plugin"
+    is_only_copy = False
+
+    def __init__(
+        self,
+        config: ExecConfig,
+        cluster: ExecCluster | None,
+        observer: Observer,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        is_terminal: Callable[[], bool] | None = None,
+    ) -> None:
+        """`cluster` is passed to a plugin with provideClusterInfo; `now` limits the install hint."""
+        self.command = clean_path(config.command)
+        self._config = config
+        self._cluster = cluster if config.provide_cluster_info else None
+        self._observer = observer
+        self._policy_check = PolicyCheck(config.policy)
+        self._hints = HintLimit(now)
+        self._is_terminal = is_terminal or _stdin_is_terminal
+        self._children: set[PluginProcess] = set()
+
+    @property
+    def name(self) -> str:
+        return self.command
+
+    @property
+    def place(self) -> str:
+        return f"plugin {self.command}"
+
+    @property
+    def would_interact(self) -> bool:
+        """Whether a run now would be interactive."""
+        return decide_interactive(
+            self._config.interactive_mode, self._config.options, is_terminal=self._is_terminal()
+        ) is True  # fmt: skip
+
+    def ask(self, is_cancelled: Callable[[], bool] = lambda: False) -> ProviderCredential:
+        """Run the plugin; block until it exits or times out. KubeAuthError if it returns no credential.
+
+        An expired credential is returned like any other. When `is_cancelled` becomes true, the plugin is
+        killed and an error raised.
+        """
+        answer = self._answer(is_cancelled)
+        if isinstance(answer, ProviderCredential):
+            return answer
+        # Raised here, in a frame that never held any of the output.
+        raise answer.error from answer.cause
+
+    def error(self, message: str) -> PluginError:
+        """Return an error about running the plugin."""
+        return PluginError(message, command=self.command)
+
+    def unusable(self, reason: str, advice: str) -> PluginOutputError:
+        """Return an error for a plugin that ran and returned invalid output."""
+        return output_error(self.command, reason, advice)
+
+    def stop(self) -> None:
+        """Kill a cancelled run, if there is one; not the next run, which may have started."""
+        for child in list(self._children):
+            if child.is_stopped:
+                child.stop()
+
+    def after_fork(self) -> None:
+        """In a forked child: running plugins belong to the parent."""
+        self._children = set()
+
+    def _answer(self, is_cancelled: Callable[[], bool]) -> ProviderCredential | _Failure:
+        config = self._config
+        interacts = decide_interactive(
+            config.interactive_mode, config.options, is_terminal=self._is_terminal()
+        )
+        if isinstance(interacts, str):
+            return self._needs_terminal(interacts)
+        path = os.environ.get("PATH", "")
+        found = find_command(self.command, path)
+        denial_reason = self._policy_check.denial_reason(self.command, found, path)
+        self._observer.policy_checked(allowed=denial_reason is None)
+        if denial_reason is not None:
+            return self._not_allowed(denial_reason)
+        started = time.monotonic()
+        ended = self._run(found, interacts, is_cancelled)
+        status, code = (ended.status, 1) if isinstance(ended, _Failure) else _metric_status(ended)
+        self._observer.plugin_ran(status=status, code=code, seconds=time.monotonic() - started)
+        if isinstance(ended, _Failure):
+            return ended
+        if ended.killed or ended.exit_code:
+            return _Failure(self._failed(ended, interacts))
+        credential = decode_output(ended.stdout, config.api_version)
+        if isinstance(credential, InvalidOutput):
+            return _Failure(self.unusable(credential.reason, credential.advice))
+        return credential
+
+    def _run(
+        self, found: str | NotFound, interacts: bool, is_cancelled: Callable[[], bool]
+    ) -> ProcessResult | _Failure:
+        if isinstance(found, NotFound) and not has_separator(self.command):
+            return self._not_found(found.reason)
+        # Run what the policy was checked for, even if PATH has changed since.
+        path = self.command if isinstance(found, NotFound) else found
+        info_size = 0
+        try:
+            program, info_size = self._program(path, interacts)
+            return run(
+                program,
+                interactive=interacts,
+                timeout=self._config.options.timeout,
+                children=self._children,
+                is_cancelled=is_cancelled,
+            )
+        except OSError as error:
+            return self._not_started(error, path, info_size)
+        except ValueError:
+            # Without its message, and not as the cause: it may quote an argument.
+            return _Failure(
+                PluginNotStarted(
+                    f"{ERROR_PREFIX}exec: an argument or environment variable for {self.command} is invalid: "
+                    "it contains a NUL byte or a lone surrogate, or the variable's name an equals sign. "
+                    "Check args and env in users[].user.exec.",
+                    command=self.command,
+                ),
+                status=INTERNAL_ERROR,
+            )
+
+    def _program(self, path: str, interacts: bool) -> tuple[Program[str] | Program[bytes], int]:
+        """Return the program to start, and the size of KUBERNETES_EXEC_INFO.
+
+        A method of its own: the variables of `_run` are in the traceback of a Ctrl-C.
+        """
+        info = encode_exec_info(self._config.api_version, self._cluster, interactive=interacts)
+        added = {**self._config.env, EXEC_INFO_VARIABLE: info}
+        return build_program(path, [self.command, *self._config.args], None, added), len(info)
+
+    def _needs_terminal(self, why: str) -> _Failure:
+        advice = (
+            "Set interactiveMode to Never, IfAvailable or Always."
+            if why.startswith("unknown")
+            else "Run this on a terminal, or log in first and set interactiveMode to IfAvailable."
+        )
+        message = f"{ERROR_PREFIX}exec plugin cannot support interactive mode: {why}. {advice}"
+        return _Failure(PluginNeedsTerminal(message, command=self.command))
+
+    def _not_allowed(self, denial_reason: str) -> _Failure:
+        return _Failure(
+            PluginNotAllowed(
+                f"{ERROR_PREFIX}{denial_reason}. To allow it, change credentialPluginPolicy in your kuberc, "
+                "or pass plugin_policy= to load_config.",
+                command=self.command,
+                policy=self._config.policy.kind,
+            )
+        )
+
+    def _not_found(self, why: str) -> _Failure:
+        message = f"{ERROR_PREFIX}exec: executable {self.command} not found"
+        hint = escape_terminal(self._config.install_hint)
+        if not why.startswith("executable file not found"):
+            message += f": {why}"
+        if self._hints.allows():
+            message += _INSTALL_ADVICE + (hint and f"\n\n{hint}")
+        return _Failure(
+            PluginNotFound(message, command=self.command, install_hint=hint), status=NOT_FOUND_ERROR
+        )
+
+    def _not_started(self, error: OSError, path: str, info_size: int) -> _Failure:
+        why = f"{ERROR_PREFIX}exec: {self.command}: {(error.strerror or 'cannot be started').lower()}"
+        missing = error.errno == errno.ENOENT and not os.path.exists(path)
+        failure: PluginError
+        if missing:
+            advice = "Check command in users[].user.exec: there is no such file."
+            failure = PluginNotFound(f"{why}. {advice}", command=self.command)
+        else:
+            advice = start_advice(error)
+            if os.path.isdir(path):
+                advice = "Check command in users[].user.exec: it is a directory."
+            if error.errno == errno.E2BIG and self._cluster is not None:
+                advice = (
+                    f"KUBERNETES_EXEC_INFO has {info_size:,} bytes, most of it the CA. Reduce "
+                    "certificate-authority to what the server needs, or set provideClusterInfo to false."
+                )
+            failure = PluginNotStarted(
+                f"{why}. {advice}".rstrip(), command=self.command, errno=error.errno
+            )  # fmt: skip
+        return _Failure(failure, error.with_traceback(None), status=NOT_FOUND_ERROR)
+
+    def _failed(self, ended: ProcessResult, interacted: bool) -> PluginError:
+        stderr = stderr_suffix(ended.stderr_tail)
+        # An interactive plugin writes to the terminal directly.
+        no_stderr = "Its output, if any, is above" if interacted else "It printed nothing to stderr"
+        if ended.killed == "timeout":
+            seconds = self._config.options.timeout or 0.0
+            return PluginTimeout(
+                f"{ERROR_PREFIX}exec: executable {self.command} timed out after {seconds:g} seconds. "
+                f"Set ExecOptions(timeout=...) to allow more, or find out what it waits for.{stderr}",
+                command=self.command,
+                seconds=seconds,
+            )
+        if ended.killed == "output":
+            return self.unusable(
+                f"it printed more than {MAX_OUTPUT // 2**20} MiB", "Is this command a credential plugin?"
+            )
+        if ended.killed:
+            return PluginFailed(
+                f"{ERROR_PREFIX}exec: executable {self.command} was killed because the last client that used "
+                "it was closed",
+                command=self.command,
+                exit_code=-1,
+            )
+        return PluginFailed(
+            f"{ERROR_PREFIX}exec: executable {self.command} failed with exit code {ended.exit_code}"
+            f"{' (killed by a signal)' if ended.exit_code < 0 else ''}"
+            f"{stderr or f'. {no_stderr}; run the command of users[].user.exec by hand to see why.'}",
+            command=self.command,
+            exit_code=ended.exit_code,
+            stderr_tail=stderr_text(ended.stderr_tail),
+        )
+
+
+def output_error(command: str, reason: str, advice: str) -> PluginOutputError:
+    """Return the error for a plugin that ran and returned invalid output."""
+    end = "" if reason.endswith("?") else "."
+    message = f"{ERROR_PREFIX}{reason}{end} {advice} The plugin is {command}."
+    return PluginOutputError(message, command=command, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """An error, returned to the frame that raises it."""
+
+    error: KubeAuthError
+    cause: OSError | None = None
+    status: str = INTERNAL_ERROR
+    """The label of the attempt in metrics."""
+
+
+def _metric_status(ended: ProcessResult) -> tuple[str, int]:
+    # Invalid output is not an error here (M2): the run is counted before its output is decoded.
+    return (EXECUTION_ERROR if ended.exit_code else NO_ERROR), ended.exit_code
+
+
+def _stdin_is_terminal() -> bool:
+    return os.isatty(0)
+
+
+def decide_interactive(mode: str, options: ExecOptions, *, is_terminal: bool) -> bool | str:
+    """Return whether the plugin gets our standard input; or why it cannot run, in client-go's words."""
+    if mode == "Never":
+        return False
+    if mode == "IfAvailable":
+        return is_terminal and not options.stdin_unavailable
+    if mode == "Always":
+        # In client-go's order.
+        if not is_terminal:
+            return "standard input is not a terminal"
+        if options.stdin_unavailable:
+            message = options.stdin_unavailable_message
+            return f"standard input is unavailable{message and f': {message}'}"
+        return True
+    return f'unknown interactiveMode: "{mode}"'
