@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from kubeauth._secret import Secret
+from kubeauth._secret import HIDDEN, Secret
 from kubeauth.errors import ConfigError
 
-# Converts a value that is not of an accepted class; TypeError if it cannot.
+# Converts a value that is not of an accepted class; any exception if it cannot.
 Convert = Callable[[Any], object]
 
 
@@ -37,13 +37,14 @@ def _reject(_value: object) -> object:
 
 def _instance_of(kind: type) -> Convert:
     def convert(value: object) -> object:
-        return value if isinstance(value, kind) else _reject(value)
+        # By its type: an object may pretend to be of another class.
+        return value if issubclass(type(value), kind) else _reject(value)
 
     return convert
 
 
 def _number(value: object) -> object:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else _reject(value)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else _reject(value)
 
 
 def _secret(kind: type) -> Convert:
@@ -84,7 +85,7 @@ _TABLE: dict[str, tuple[tuple[type, ...], Convert, str]] = {
     "str": ((str,), _STR, "str"),
     "bytes": ((bytes,), _instance_of(bytes), "bytes"),
     "bool": ((bool,), _reject, "bool"),
-    "float": ((float, int), _number, "a number"),
+    "float": ((float,), _number, "a number"),
     "Secret[str]": ((), _secret(str), "str or Secret[str]"),
     "Secret[bytes]": ((), _secret(bytes), "bytes or Secret[bytes]"),
     "tuple[str, ...]": ((), _strings, "a list or tuple of str"),
@@ -121,8 +122,11 @@ def check_fields(value: object, types: Sequence[FieldType]) -> None:
         try:
             object.__setattr__(value, field.name, field.convert(given))
             continue
-        except TypeError:
+        except Exception:  # whatever an object of the caller raises: its text may quote the value
             kind = type(given).__name__
-        # Raised here, without the value in a variable and without a TypeError that may quote it.
+        # Raised here, without the value in a variable and without an exception that may quote it. Tools that
+        # print tracebacks with variables print this object, too: nothing that was passed stays in it.
         del given
+        for each in types:
+            object.__setattr__(value, each.name, HIDDEN)
         raise ConfigError(f"{type(value).__name__}.{field.name} must be {field.expected}, not {kind}")

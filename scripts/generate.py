@@ -52,15 +52,18 @@ class Copy:
     """Exact texts of the source, replaced before the words; each must be there."""
 
     def text(self) -> str:
-        text = (PACKAGE / self.source).read_text(encoding="utf-8")
+        text = (PACKAGE / self.source).read_bytes().decode()
         for old, new in self.texts.items():
             if old not in text:
                 raise SystemExit(f"generate: {self.source} does not contain {old!r}: update {__file__}")
             text = text.replace(old, new)
-        header = (
-            f"# Generated from {self.source} by scripts/generate.py: edit that and run `make generate`.\n"
-        )
-        return _format(header + replace_words(text, self.words), self.target)
+        copied = replace_words(text, self.words)
+        if self.words is SYNC and (left := re.search(r"\b(await|async|Async\w+)\b", copied)):
+            raise SystemExit(
+                f"generate: {left[0]!r} of {self.source} has no sync counterpart: update {__file__}"
+            )
+        header = f"# Generated from {self.source} by scripts/generate.py: edit that and run `make generate`."
+        return _format(f"{header}\n{copied}", self.target)
 
 
 def replace_words(text: str, words: dict[str, str]) -> str:
@@ -132,32 +135,42 @@ COPIES = [
 ]
 
 
+# Every module of these names is a source.
+SOURCES = ("_async.py", "_httpx.py")
+
+
 def _format(text: str, target: str) -> str:
     name = str(PACKAGE / target)
     for command in (["check", "--select", "I", "--fix"], ["format"]):
         ran = subprocess.run(
             [sys.executable, "-m", "ruff", *command, "--quiet", "--stdin-filename", name, "-"],
-            input=text,
+            input=text.encode(),
             capture_output=True,
-            text=True,
-            encoding="utf-8",
             check=False,
         )
         if ran.returncode:
-            raise SystemExit(f"generate: ruff cannot format {target}:\n{ran.stdout}{ran.stderr}")
-        text = ran.stdout
+            raise SystemExit(f"generate: ruff cannot format {target}:\n{(ran.stdout + ran.stderr).decode()}")
+        text = ran.stdout.decode()
     return text
+
+
+def missing_copies() -> list[str]:
+    """Return the modules that are named like a source, and are not in the table."""
+    named = {path.relative_to(PACKAGE).as_posix() for name in SOURCES for path in PACKAGE.rglob(name)}
+    return sorted(named - {copy.source for copy in COPIES})
 
 
 def main(arguments: list[str]) -> int:
     if arguments not in ([], ["--check"]):
         print(__doc__, file=sys.stderr)
         return 2
+    if missing := missing_copies():
+        raise SystemExit(f"generate: no copy is generated of {', '.join(missing)}: update {__file__}")
     outdated = 0
     for copy in COPIES:
         path = PACKAGE / copy.target
         expected = copy.text()
-        actual = path.read_text(encoding="utf-8") if path.exists() else ""
+        actual = path.read_bytes().decode() if path.exists() else ""
         if expected == actual:
             continue
         outdated += 1
@@ -168,7 +181,7 @@ def main(arguments: list[str]) -> int:
             sys.stdout.writelines(difference)
             print(f"generate: {copy.target} is not what {copy.source} generates. Run `make generate`.")
         else:
-            path.write_text(expected, encoding="utf-8")
+            path.write_bytes(expected.encode())
             print(f"generate: wrote kubeauth/{copy.target}")
     return 1 if arguments and outdated else 0
 

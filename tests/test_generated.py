@@ -65,6 +65,29 @@ def test_a_text_that_left_its_source_is_reported(project: Path) -> None:
     assert "_client.py does not contain 'Callable[[bytes], str]'" in ran.stderr
 
 
+def test_other_line_endings_are_reported(project: Path) -> None:
+    copy = project / "kubeauth" / COPIES[0].target
+    copy.write_bytes(copy.read_bytes().replace(b"\n", b"\r\n"))
+    ran = check(project)
+    assert ran.returncode == 1
+    assert f"{COPIES[0].target} is not what" in ran.stdout
+
+
+def test_a_new_async_module_without_a_copy_is_reported(project: Path) -> None:
+    shutil.copy(project / "kubeauth/fleet/_async.py", project / "kubeauth/registry/_async.py")
+    ran = check(project)
+    assert ran.returncode == 1
+    assert "no copy is generated of registry/_async.py" in ran.stderr
+
+
+def test_an_async_name_without_a_sync_counterpart_is_reported(project: Path) -> None:
+    source = project / "kubeauth/fleet/_async.py"
+    source.write_text(source.read_text() + "\n\nclass AsyncThing:\n    pass\n")
+    ran = check(project)
+    assert ran.returncode == 1
+    assert "'AsyncThing' of fleet/_async.py has no sync counterpart" in ran.stderr
+
+
 def test_a_copy_says_where_to_edit() -> None:
     for copy in COPIES:
         first = (ROOT / "kubeauth" / copy.target).read_text().partition("\n")[0]

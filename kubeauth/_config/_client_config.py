@@ -140,8 +140,7 @@ class _Mark(str):
 
 
 def _without_secrets(name: str, value: object) -> object:
-    # By name as well: a traceback may print a config whose fields were rejected, before they were converted.
-    if isinstance(value, Secret) or name in _SECRETS:
+    if isinstance(value, Secret):
         return _Mark(HIDDEN)
     if isinstance(value, bytes):
         return _Mark(f"<{len(value)} bytes>")

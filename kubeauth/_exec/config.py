@@ -157,7 +157,12 @@ class ExecConfig:
             # A copy, so that later changes to the document do not reach a plugin.
             object.__setattr__(self, "cluster_config", copy_plain(self.cluster_config))
         except DocumentError as error:
-            raise ConfigError(f"ExecConfig.cluster_config must be JSON: {error.reason}") from None
+            reason = error.reason
+        except Exception as error:  # of an object of the caller, whose text may quote a value
+            reason = f"reading it raised {type(error).__name__}"
+        else:
+            return
+        raise ConfigError(f"ExecConfig.cluster_config must be JSON: {reason}")
 
     def hidden(self) -> list[str]:
         """Return the names of the fields that are set, and are neither printed nor pickled."""
@@ -175,10 +180,8 @@ class ExecConfig:
         # As in client-go without the install hint: untrusted, and of no use here.
         config = HIDDEN if self.cluster_config is not None else "None"
         args = f"<{len(self.args)} hidden>" if self.args else "()"
-        # A traceback may print a value whose fields were rejected, before they were converted.
-        env = repr(self.env) if isinstance(self.env, HiddenDict) else HIDDEN
         return (
-            f"ExecConfig(command={self.command!r}, args={args}, env={env}, "
+            f"ExecConfig(command={self.command!r}, args={args}, env={self.env!r}, "
             f"api_version={self.api_version!r}, interactive_mode={self.interactive_mode!r}, "
             f"provide_cluster_info={self.provide_cluster_info!r}, cluster_config={config}, "
             f"options={self.options!r}, policy={self.policy!r})"

@@ -16,7 +16,7 @@ _IDENTIFIER = re.compile(r"[a-f0-9]{64}")
 _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
 _DOMAIN = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?")
 # Neither `@` nor any other character by which two programs could find two hosts in one URL.
-_SERVER_URL = re.compile(rf"(?:(?i:https?)://)?({_DOMAIN.pattern})(?:/[A-Za-z0-9._~/-]*)?")
+_SERVER_URL = re.compile(rf"(?:(?i:https?)://)?({_DOMAIN.pattern})(?:/[A-Za-z0-9._~/-]*)?", re.ASCII)
 SEPARATOR = "(?:[._]|__|-+)"
 COMPONENT = f"[a-z0-9]+(?:{SEPARATOR}[a-z0-9]+)*"
 _PATH = re.compile(rf"{COMPONENT}(?:/{COMPONENT})*")

@@ -18,6 +18,9 @@ from typing import Any, Protocol
 from kubeauth._compat import shut_down
 from kubeauth._http import parse_content_length
 
+# More than any request to an API server has.
+_MAX_BODY = 64 * 2**20
+
 
 class SpokenAnswer(Protocol):
     """What can be sent: see Answer."""
@@ -202,7 +205,7 @@ class _Conversation(BaseHTTPRequestHandler):
             self.rfile.readline()
             return b"".join(parts)
         length = parse_content_length(self.headers.get("Content-Length", "0"))
-        if length is None:
+        if length is None or length > _MAX_BODY:
             raise ValueError("Content-Length")
         return self.rfile.read(length)
 

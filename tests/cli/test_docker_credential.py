@@ -96,6 +96,7 @@ def test_which_registry_is_meant(server: str, host: str) -> None:
 SPOOFED = [
     "evil.example?@gcr.io",
     "https://evil.example#@gcr.io",
+    "http\u017f://gcr.io",
     "https://evil.example#@gcr.io/",
     "https://evil.example/@gcr.io",
     "evil.example/@gcr.io",

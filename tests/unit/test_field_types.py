@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
 import traceback
 from pathlib import Path
@@ -100,6 +101,56 @@ def test_the_error_says_what_is_expected(
     with pytest.raises(ConfigError) as caught:
         cls(**(REQUIRED[cls] | {name: value}))
     assert str(caught.value) == f"{cls.__name__}.{name} must be {expected}, not {kind}"
+
+
+class Raises:
+    """Behaves like a path, a list and a mapping until it is used."""
+
+    def _fail(self, *_: object) -> Any:
+        raise RuntimeError("s3ntinel")
+
+    __fspath__ = __iter__ = __len__ = __getitem__ = keys = items = _fail
+
+
+@pytest.mark.parametrize(("cls", "name"), FIELDS)
+@pytest.mark.parametrize("base", [object, collections.abc.Mapping, collections.abc.Sequence])
+def test_an_object_that_raises_is_rejected_without_its_text(
+    cls: type[Any], name: str, base: type[Any]
+) -> None:
+    value = type("Odd", (Raises, base), {})()
+    with pytest.raises(ConfigError) as caught:
+        cls(**(REQUIRED[cls] | {name: value}))
+    assert "s3ntinel" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_an_object_that_pretends_to_be_a_string_is_rejected() -> None:
+    class Pretender:
+        __class__ = str  # type: ignore[assignment]
+
+    made: Any = ClientConfig
+    with pytest.raises(ConfigError, match=r"ClientConfig\.namespace must be str, not Pretender"):
+        made(server="https://h", namespace=Pretender())
+
+
+def test_a_number_that_no_float_holds_is_rejected() -> None:
+    with pytest.raises(ConfigError, match=r"ExecOptions\.timeout must be a number, or None, not int"):
+        ExecOptions(timeout=10**400)
+    assert ExecOptions(timeout=5).timeout == 5.0
+
+
+@pytest.mark.parametrize(("cls", "name"), FIELDS)
+@pytest.mark.parametrize("value", [Unexpected(), (x for x in "ab"), "s3ntinel", b"s3ntinel", 5, None])
+def test_a_rejected_value_can_be_printed_and_holds_nothing(cls: type[Any], name: str, value: Any) -> None:
+    """Tools that print tracebacks with variables print `self`, too."""
+    try:
+        cls(**(REQUIRED[cls] | {name: value}))
+    except ConfigError as error:
+        if f".{name} must be " not in str(error):
+            return  # of the right type: the error is about the value, as of an unknown policy
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        rejected = next(frame.f_locals["self"] for frame in frames if "self" in frame.f_locals)
+        assert type(rejected) is cls
+        assert "s3ntinel" not in repr(rejected)
 
 
 def test_an_allowlist_of_one_string_is_rejected() -> None:
