@@ -75,7 +75,7 @@ class TestClosing:
                 wait_until(lambda: len(plugin.processes) == 2)
                 client.close()
                 with pytest.raises(
-                    errors.PluginFailed, match="the last client that needed it was closed"
+                    errors.PluginFailed, match="the last client that used it was closed"
                 ) as caught:
                     asked.result()
         assert caught.value.exit_code == -1
