@@ -3,11 +3,14 @@
 A connection counts from the moment it was accepted. When the limit is reached, a new connection takes the
 place of another one, which the server closes:
 
-1. the oldest of those that have never completed a request, whatever part of a request head they have sent;
-2. if there are none, the one that has been idle longest since its last request;
-3. never one with a request in progress. If all have one, the new connection is rejected.
+1. while more than a tenth are sending a response, the one that started first: its client does not read. This
+   is for servers that call `on_response_started`; for others such a request is in progress;
+2. the oldest of those that have never completed a request, whatever part of a request head they have sent;
+3. if there are none, the one that has been idle longest since its last request;
+4. if there are none, the one that started to send a response first;
+5. never one with a request in progress. If all have one, the new connection is rejected.
 
-The newest tenth of the limit is exempt from the first rule while the second one applies. Otherwise, beside
+The newest tenth of the limit is exempt from the second rule while the third one applies. Otherwise, beside
 idle connections that fill the limit, each new connection would take the place of the one accepted just
 before it, and of many that arrive at once only the last would be served.
 """
@@ -20,7 +23,7 @@ from typing import Generic, TypeVar
 
 C = TypeVar("C", bound=Hashable)
 
-_NEW_SHARE = 10
+_EXEMPT_SHARE = 10
 
 
 class ConnectionLimitReached(Exception):
@@ -37,18 +40,21 @@ class ConnectionLimit(Generic[C]):
         if max_connections < 1:
             raise ValueError("max_connections must be at least 1")
         self.max_connections = max_connections
-        self._max_exempt = max_connections // _NEW_SHARE
-        # Ordered by when they were accepted, and by when their last request completed. Not plain dicts:
-        # to find the first key of one takes longer the more keys were deleted before it.
+        self._max_exempt = max_connections // _EXEMPT_SHARE
+        # Ordered by when they were accepted, when their response started and when their last request
+        # completed. Not plain dicts: to find the first key of one takes longer the more keys were deleted
+        # before it.
         self._new: OrderedDict[C, None] = OrderedDict()
+        self._responding: OrderedDict[C, None] = OrderedDict()
         self._idle: OrderedDict[C, None] = OrderedDict()
         self._in_progress: set[C] = set()
 
     def __len__(self) -> int:
-        return len(self._new) + len(self._idle) + len(self._in_progress)
+        return len(self._new) + len(self._responding) + len(self._idle) + len(self._in_progress)
 
     def __contains__(self, connection: C) -> bool:
-        return connection in self._in_progress or connection in self._new or connection in self._idle
+        groups = self._in_progress, self._new, self._responding, self._idle
+        return any(connection in group for group in groups)
 
     def add(self, connection: C) -> C | None:
         """Adds a connection that was just accepted.
@@ -66,26 +72,35 @@ class ConnectionLimit(Generic[C]):
         """The head of a request was read. Returns False if the connection was evicted: do not serve it."""
         if connection not in self:
             return False
-        self._new.pop(connection, None)
-        self._idle.pop(connection, None)
-        self._in_progress.add(connection)
+        if connection not in self._responding:
+            self.remove(connection)
+            self._in_progress.add(connection)
         return True
+
+    def on_response_started(self, connection: C) -> None:
+        """The first byte of the response is sent: the rest depends on the client, so it can be evicted."""
+        if connection in self and connection not in self._responding:
+            self.remove(connection)
+            self._responding[connection] = None
 
     def on_request_completed(self, connection: C) -> None:
         """The response was sent: from now on the connection is idle."""
-        if connection in self._in_progress:
-            self._in_progress.remove(connection)
+        if connection in self._in_progress or connection in self._responding:
+            self.remove(connection)
             self._idle[connection] = None
 
     def remove(self, connection: C) -> None:
         """The connection was closed. Does nothing if it was evicted before, or never added."""
         self._new.pop(connection, None)
+        self._responding.pop(connection, None)
         self._idle.pop(connection, None)
         self._in_progress.discard(connection)
 
     def _evict(self) -> C:
-        if len(self._new) > self._max_exempt or (self._new and not self._idle):
-            return self._new.popitem(last=False)[0]
-        if self._idle:
-            return self._idle.popitem(last=False)[0]
+        for group in (self._responding, self._new):
+            if len(group) > self._max_exempt:
+                return group.popitem(last=False)[0]
+        for group in (self._idle, self._new, self._responding):
+            if group:
+                return group.popitem(last=False)[0]
         raise ConnectionLimitReached(f"all {self.max_connections} connections have a request in progress")

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from email.utils import formatdate
-from http import HTTPStatus
+from http.client import responses as reason_phrases
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -20,15 +20,18 @@ from anyio.abc import Listener, SocketStream, TaskGroup
 from anyio.streams.tls import TLSStream
 
 from kubeauth._connections import ConnectionLimit, ConnectionLimitReached
+from kubeauth._http import parse_content_length
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message
+    from starlette.types import ASGIApp, Message, Scope
 
 logger = logging.getLogger("kubeauth.gmsa")
 
 _PAUSE = 0.1
 # Steps of a connection, without a wait, after which the others have their turn.
 _STEPS = 64
+# When the server stops: for a request that is on its way to an idle connection.
+_LAST_REQUEST_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,7 @@ class Limits:
     # server closes the connection is a pod rejected.
     idle_seconds: float = 120.0
     write_seconds: float = 10.0
-    """For the client to read each part of a response."""
+    """For the client to read a response, from its first byte."""
     close_seconds: float = 2.0
     """For the client to close its side after the server did."""
 
@@ -83,7 +86,7 @@ class Server:
                 await anyio.sleep(_PAUSE)
 
     def close(self) -> None:
-        """Closes all connections, after the response where a request is in progress."""
+        """Closes all connections, after the response where a request is in progress or has arrived."""
         self._is_closing = True
         for connection in self._connections:
             connection.close_when_idle()
@@ -130,16 +133,20 @@ class Connection:
         self._has_responded = False
         self._is_closing = False
         self._waiting: anyio.CancelScope | None = None
+        self._is_lost = False
         self._method = b""
         self._peeked: object = None
+        self._has_body_ended = False
+        self._listening: anyio.CancelScope | None = None
         self._steps = 0
-        self._head = b""
+        self._head: h11.Response | None = None
+        self._response_deadline = 0.0
 
     def close_when_idle(self) -> None:
-        """Closes the connection, after the response if a request is in progress."""
+        """Closes the connection, after the response if a request is in progress or has arrived."""
         self._is_closing = True
         if self._waiting is not None:
-            self._waiting.cancel()
+            self._shorten(self._waiting)
 
     async def run(self) -> None:
         """Until the connection is closed."""
@@ -164,15 +171,11 @@ class Connection:
     async def _serve(self) -> None:
         try:
             while (request := await self._read_head()) is not None:
-                await self._respond(request)
-                if not await self._can_reuse():
+                if not await self._respond(request):
                     break
         except h11.RemoteProtocolError as error:
             if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                headers = [(b"connection", b"close"), (b"content-length", b"0")]
-                status = error.error_status_hint
-                await self._send({"type": "http.response.start", "status": status, "headers": headers})
-                await self._send({"type": "http.response.body"})
+                await self._send_error(error.error_status_hint)
         await self._close()
 
     async def _read_head(self) -> h11.Request | None:
@@ -188,10 +191,12 @@ class Connection:
                 return None
             if event.method == b"CONNECT":  # which a response of 2xx would accept
                 raise h11.RemoteProtocolError("CONNECT is not supported", error_status_hint=405)
+            _check_length(event)
             return event
         return None
 
-    async def _respond(self, request: h11.Request) -> None:
+    async def _respond(self, request: h11.Request) -> bool:
+        """Returns whether another request can follow."""
         self._method = request.method
         path, _, query = request.target.partition(b"?")
         scope = {
@@ -206,27 +211,67 @@ class Connection:
             "root_path": "",
             "headers": list(request.headers),
         }
+        self._head, self._has_body_ended = None, False
         self._peeked = self._next_event()  # without a body, the request has arrived
-        await self._application(scope, self._receive, self._send)
+        has_failed = await self._run_application(scope)
+        if self._http.our_state is h11.SEND_RESPONSE:
+            await self._send_error(400 if self._http.their_state is h11.ERROR else 500)
+        if self._http.our_state is h11.SEND_BODY:
+            raise Disconnected  # without a close_notify: the client must not take it for the entire response
+        if has_failed or (self._http.our_state, self._http.their_state) != (h11.DONE, h11.DONE):
+            return False
+        self._http.start_next_cycle()
         self._has_responded = True
-        self._connection_limit.on_request_started(self)  # if the application did not read all of the body
         self._connection_limit.on_request_completed(self)
+        return True
+
+    async def _run_application(self, scope: Scope) -> bool:
+        """Returns whether it failed: it has raised an exception, or not sent a complete response."""
+        try:
+            await self._application(scope, self._receive, self._send)
+        except Exception as error:
+            if self._is_lost:
+                raise Disconnected from None
+            if self._http.their_state is not h11.ERROR:  # it may not expect http.disconnect
+                _report(error)
+            return True
+        if self._is_lost:
+            raise Disconnected
+        if self._http.our_state in (h11.SEND_RESPONSE, h11.SEND_BODY):
+            logger.error("internal error, please report it: the application sent no complete response")
+            return True
+        return False
 
     async def _receive(self) -> Message:
-        """ASGI's `receive`: the next part of the body."""
+        """ASGI's `receive`: the next part of the body; after it, waits until the client has left."""
+        if self._has_body_ended:
+            await self._wait_for_disconnect()
+            return {"type": "http.disconnect"}
         try:
             if self._http.they_are_waiting_for_100_continue:
-                await self._write(self._http.send(h11.InformationalResponse(status_code=100, headers=[])))
+                interim = self._http.send(h11.InformationalResponse(status_code=100, headers=[]))
+                await self._write(interim, anyio.current_time() + self._limits.write_seconds)
             event, self._peeked = self._peeked or self._next_event(), None
             while event is h11.NEED_DATA:
                 await self._read()
                 event = self._next_event()
-        except (Disconnected, h11.RemoteProtocolError):
+        except (Disconnected, h11.ProtocolError):
             return {"type": "http.disconnect"}
         await self._let_others_run()
         if isinstance(event, h11.Data):
             return {"type": "http.request", "body": bytes(event.data), "more_body": True}
+        self._has_body_ended = True
         return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def _wait_for_disconnect(self) -> None:
+        """Until the client has left, or the response is complete."""
+        if self._http.our_state not in (h11.SEND_RESPONSE, h11.SEND_BODY):
+            return
+        with anyio.CancelScope() as self._listening:
+            while self._http.trailing_data == (b"", False):
+                await self._read()
+            if self._http.trailing_data[0]:  # the next request, which is to wait
+                await anyio.sleep_forever()
 
     def _next_event(self) -> object:
         event = self._http.next_event()
@@ -240,31 +285,31 @@ class Connection:
         if message["type"] == "http.response.start":
             status = message["status"]
             headers = [(b"date", formatdate(usegmt=True).encode()), *message.get("headers", ())]
-            if self._is_closing:
+            # The rest of a body that the application did not read is not waited for.
+            if self._is_closing or self._http.their_state in (h11.SEND_BODY, h11.ERROR):
+                headers = [each for each in headers if each[0].lower() != b"connection"]
                 headers.append((b"connection", b"close"))
-            reason = HTTPStatus(status).phrase.encode()
-            self._head = self._http.send(h11.Response(status_code=status, headers=headers, reason=reason))
+            reason = reason_phrases.get(status, "").encode()
+            self._head = h11.Response(status_code=status, headers=headers, reason=reason)
             return
-        data, self._head = self._head, b""
+        data = b""
+        if self._head is not None:
+            data, self._head = self._http.send(self._head), None
+            self._response_deadline = anyio.current_time() + self._limits.write_seconds
+            # Not later: clients that read slowly could have all connections in progress otherwise.
+            self._connection_limit.on_response_started(self)
         if self._method != b"HEAD":
             data += self._http.send(h11.Data(data=message.get("body", b"")))
         if not message.get("more_body", False):
             data += self._http.send(h11.EndOfMessage())
-        await self._write(data)
+            if self._listening is not None:
+                self._listening.cancel()
+        await self._write(data, self._response_deadline)
 
-    async def _can_reuse(self) -> bool:
-        """Whether another request can follow. The rest of a body that was not read has to arrive before."""
-        if self._http.our_state is not h11.DONE:
-            return False
-        if self._http.their_state is h11.SEND_BODY:
-            with self._wait(self._limits.head_seconds):
-                while self._http.their_state is h11.SEND_BODY:
-                    if self._http.next_event() is h11.NEED_DATA:
-                        await self._read()
-        if self._http.their_state is not h11.DONE:
-            return False
-        self._http.start_next_cycle()
-        return True
+    async def _send_error(self, status: int) -> None:
+        headers = [(b"connection", b"close"), (b"content-length", b"0")]
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body"})
 
     async def _close(self) -> None:
         """Closes it after what still arrives: unread data would reset it before the response was read."""
@@ -277,14 +322,17 @@ class Connection:
 
     @contextmanager
     def _wait(self, seconds: float) -> Generator[anyio.CancelScope]:
-        """Time that the client has. It ends early if the connection is to be closed."""
+        """Time that the client has. There is less of it if the connection is to be closed."""
         with anyio.move_on_after(seconds) as self._waiting:
             if self._is_closing:
-                self._waiting.cancel()
+                self._shorten(self._waiting)
             try:
                 yield self._waiting
             finally:
                 self._waiting = None
+
+    def _shorten(self, waiting: anyio.CancelScope) -> None:
+        waiting.deadline = min(waiting.deadline, anyio.current_time() + _LAST_REQUEST_SECONDS)
 
     async def _read(self) -> None:
         try:
@@ -300,12 +348,21 @@ class Connection:
         if self._steps % _STEPS == 0:
             await anyio.lowlevel.checkpoint()
 
-    async def _write(self, data: bytes) -> None:
+    async def _write(self, data: bytes, deadline: float) -> None:
         try:
-            with anyio.fail_after(self._limits.write_seconds):
+            with anyio.fail_after(deadline - anyio.current_time()):
                 await self._tls.send(data)
         except _LOST:
+            self._is_lost = True
             raise Disconnected from None
+
+
+def _check_length(request: h11.Request) -> None:
+    """Raises h11.RemoteProtocolError. RFC 9112, 6.1: both framings together may be request smuggling."""
+    headers = dict(request.headers)
+    length = headers.get(b"content-length")
+    if length is not None and (b"transfer-encoding" in headers or parse_content_length(length) is None):
+        raise h11.RemoteProtocolError("invalid Content-Length")
 
 
 def _report(error: Exception) -> None:

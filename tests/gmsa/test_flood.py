@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import httpx
@@ -58,8 +58,50 @@ asyncio.run(main())
 """
 
 
+# Each sends requests until it can send no more, then reads a little now and again; when it was closed, it
+# starts again. Prints how often one has come so far that it only reads: one at a time.
+SLOW_READERS = """
+import select, socket, ssl, sys, threading, time
+
+port, count = int(sys.argv[1]), int(sys.argv[2])
+context = ssl._create_unverified_context()
+request = b"GET /metrics HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n"
+filled = 0
+filling = threading.Lock()
+
+def fill():
+    global filled
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    plain.settimeout(60)
+    plain.connect(("127.0.0.1", port))
+    connection = context.wrap_socket(plain)
+    while select.select([], [connection], [], 0.3)[1]:
+        connection.send(request * 50)
+    filled += 1
+    return connection
+
+def attack():
+    while True:
+        try:
+            with filling:
+                connection = fill()
+            with connection:
+                while connection.recv(2**14):
+                    time.sleep(0.1)
+        except OSError:
+            pass
+
+for _ in range(count):
+    threading.Thread(target=attack, daemon=True).start()
+while True:
+    print(filled, flush=True)
+    time.sleep(0.05)
+"""
+
+
 class Attack:
-    """Clients that open connections and send nothing, in a process of their own."""
+    """Clients that open connections, in a process of their own."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -71,9 +113,13 @@ class Attack:
             self.opened = int(self._process.stdout.readline())
 
 
+def attack(port: int, count: int, kind: str, *, reconnect: bool) -> AbstractContextManager[Attack]:
+    return run_attack(ATTACKER, str(port), str(count), kind, str(reconnect))
+
+
 @contextmanager
-def attack(port: int, count: int, kind: str, *, reconnect: bool) -> Iterator[Attack]:
-    command = [sys.executable, "-c", ATTACKER, str(port), str(count), kind, str(reconnect)]
+def run_attack(program: str, *arguments: str) -> Iterator[Attack]:
+    command = [sys.executable, "-c", program, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Attack(process)
@@ -168,6 +214,27 @@ def test_reviews_are_answered_while_attackers_reconnect_b19(
         for _ in range(3):
             attackers.wait_for(attackers.opened + connects)
             reviewer.review()
+
+
+@pytest.mark.attack(
+    "GMSA webhook",
+    "as many clients as there can be connections, which send one request after the other and read slowly",
+    "reviews are answered on the API server's existing connection and on a new one",
+)
+def test_reviews_are_answered_beside_clients_that_read_slowly_b19(
+    tmp_path: Path, authority: Authority
+) -> None:
+    few = 10
+    limits = f"_serve.Limits = partial(_serve.Limits, max_connections={few})\n_serve.run"
+    program = PROGRAM.replace("_serve.run", limits)
+    with webhook_of(program, tmp_path, authority) as webhook:
+        reviewer = Reviewer(webhook.url, webhook.trust)
+        with run_attack(SLOW_READERS, str(webhook.port), str(few)) as attackers:
+            attackers.wait_for(few)
+            for _ in range(5):
+                attackers.wait_for(attackers.opened + 1)
+                reviewer.review()
+        reviewer.close()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such limit")

@@ -67,6 +67,39 @@ def test_never_one_with_a_request_in_progress() -> None:
     assert limit.add("e") == "b"
 
 
+def test_more_than_a_tenth_that_send_a_response_are_evicted_first() -> None:
+    """Their clients do not read; whatever they complete meanwhile, an idle connection keeps its place."""
+    limit = ConnectionLimit[str](20)
+    idle, slow = ["idle-0", "idle-1"], [f"slow-{n}" for n in range(18)]
+    fill(limit, *idle, *slow)
+    for connection in idle:
+        complete_request(limit, connection)
+    for connection in slow:
+        assert limit.on_request_started(connection)
+        limit.on_response_started(connection)
+    limit.on_request_completed("slow-0")
+    assert limit.on_request_started("slow-0")
+    limit.on_response_started("slow-0")  # its second, so it is the newest
+    limit.on_response_started("slow-1")  # another part of the same response
+    assert limit.on_request_started("slow-1")  # of which nothing is in progress before that was sent
+    evicted = [limit.add(f"new-{n}") for n in range(18)]
+    # Two are no sign of an attack, and a response may take a moment; nor are two new connections.
+    assert evicted == [*slow[1:17], "new-0", "new-1"]
+    assert all(connection in limit for connection in [*idle, "slow-17", "slow-0"])
+
+
+def test_a_response_is_cut_if_all_others_are_in_progress() -> None:
+    limit = ConnectionLimit[str](10)
+    fill(limit, *"abcdefghij")
+    for connection in "abcdefghij":
+        assert limit.on_request_started(connection)
+    limit.on_response_started("c")
+    assert limit.add("k") == "c"
+    limit.on_response_started("c")
+    assert "c" not in limit
+    assert len(limit) == 10
+
+
 def test_an_evicted_connection_is_not_served() -> None:
     """Its request may have been read in the meantime."""
     limit = ConnectionLimit[str](1)
@@ -107,8 +140,9 @@ def test_whatever_happens_the_limit_holds_and_requests_in_progress_stay(seed: in
     limit = ConnectionLimit[int](random_.choice([1, 5, 40]))
     open_: set[int] = set()
     in_progress: set[int] = set()
+    responding: set[int] = set()
     for number in range(2000):
-        match random_.choice(["add", "add", "start", "complete", "remove"]):
+        match random_.choice(["add", "add", "start", "respond", "complete", "remove"]):
             case "add":
                 try:
                     evicted = limit.add(number)
@@ -119,18 +153,27 @@ def test_whatever_happens_the_limit_holds_and_requests_in_progress_stay(seed: in
                 if evicted is not None:
                     assert evicted not in in_progress
                     open_.remove(evicted)
+                    responding.discard(evicted)
             case "start" if open_:
                 connection = random_.choice(sorted(open_))
                 assert limit.on_request_started(connection)
-                in_progress.add(connection)
-            case "complete" if in_progress:
+                if connection not in responding:
+                    in_progress.add(connection)
+            case "respond" if in_progress:
                 connection = random_.choice(sorted(in_progress))
-                limit.on_request_completed(connection)
+                limit.on_response_started(connection)
                 in_progress.remove(connection)
+                responding.add(connection)
+            case "complete" if in_progress or responding:
+                connection = random_.choice(sorted(in_progress | responding))
+                limit.on_request_completed(connection)
+                in_progress.discard(connection)
+                responding.discard(connection)
             case "remove" if open_:
                 connection = random_.choice(sorted(open_))
                 limit.remove(connection)
                 open_.discard(connection)
                 in_progress.discard(connection)
+                responding.discard(connection)
         assert len(limit) == len(open_) <= limit.max_connections
         assert all(connection in limit for connection in open_)
