@@ -232,8 +232,8 @@ def test_reviews_are_answered_beside_clients_that_read_slowly_b19(
         with run_attack(SLOW_READERS, str(webhook.port), str(few)) as attackers:
             attackers.wait_for(few)
             for _ in range(5):
-                attackers.wait_for(attackers.opened + 1)
                 reviewer.review()
+                attackers.wait_for(attackers.opened + 1)
         reviewer.close()
 
 
