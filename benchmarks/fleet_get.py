@@ -104,9 +104,9 @@ def one(path: str, concurrency: int, colour: str) -> None:
 
 
 def _forget_the_credential() -> None:
-    from kubeauth._credentials._shared import SHARED
+    from kubeauth._credentials.cache import SOURCE_CACHE
 
-    SHARED._kept.clear()
+    SOURCE_CACHE._recent.clear()
 
 
 def _memory(which: str) -> int:

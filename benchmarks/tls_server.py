@@ -17,8 +17,8 @@ import time
 from contextlib import suppress
 
 from kubeauth import Secret
-from kubeauth._credentials._credential import Identity
-from kubeauth._credentials._keypair import load_identity
+from kubeauth._credentials.client_cert import load_client_cert
+from kubeauth._credentials.credential import ClientCertificate
 from kubeauth.testing import Authority
 
 BODY = b'{"major":"1","minor":"36","gitVersion":"v1.36.3","platform":"linux/amd64"}\n'
@@ -37,7 +37,7 @@ class Server:
         authority = Authority()
         pair = authority.server("127.0.0.1")
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        load_identity(self._context, Identity(pair.certificate, Secret(pair.key)))
+        load_client_cert(self._context, ClientCertificate(pair.certificate, Secret(pair.key)))
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kubeauth._config._load import load_config as load_config
     from kubeauth._config._oidc import OidcConfig as OidcConfig
     from kubeauth._config._oidc import OidcOptions as OidcOptions
-    from kubeauth._credentials._status import Status as Status
+    from kubeauth._credentials.credential import Status as Status
     from kubeauth._exec.config import ExecConfig as ExecConfig
     from kubeauth._exec.config import ExecOptions as ExecOptions
     from kubeauth._exec.config import PluginPolicy as PluginPolicy
@@ -88,7 +88,7 @@ _HOME_OF = {
     "OidcOptions": "kubeauth._config._oidc",
     "PluginPolicy": "kubeauth._exec.config",
     "Secret": "kubeauth._secret",
-    "Status": "kubeauth._credentials._status",
+    "Status": "kubeauth._credentials.credential",
     "in_cluster_config": "kubeauth._config._in_cluster",
     "load_config": "kubeauth._config._load",
     "ssl_context": "kubeauth._transport._tls",

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 import httpx
 
 from kubeauth._config._client_config import ClientConfig
-from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
-from kubeauth._credentials._status import Status
-from kubeauth._credentials._staying import Staying
+from kubeauth._credentials.credential import Status
+from kubeauth._runtime import SYSTEM_CLOCK, Clock, ProcessBound
 from kubeauth._transport._client_options import refuse, user_agent
 from kubeauth._transport._given import config_of
 from kubeauth._transport._httpx import (
@@ -79,7 +78,7 @@ class AsyncClientOptions(_Options, total=False):
     mounts: Mapping[str, httpx.AsyncBaseTransport | None] | None
 
 
-class Client(Staying, httpx.Client):
+class Client(ProcessBound, httpx.Client):
     """An httpx.Client for a Kubernetes cluster: `Client().get("/api/v1/namespaces")`.
 
     Without a config it loads the one kubectl would use, or that of a `context` by name. Paths are relative
@@ -133,7 +132,7 @@ class Client(Staying, httpx.Client):
         return self._kube.status()
 
 
-class AsyncClient(Staying, httpx.AsyncClient):
+class AsyncClient(ProcessBound, httpx.AsyncClient):
     """As Client, an httpx.AsyncClient for asyncio and trio: `await client.get("/api/v1/namespaces")`.
 
     Belongs to the event loop it is first used in; in a child after a fork, to one of the child's own.

@@ -1,4 +1,4 @@
-"""What can be counted about plugins and what they give. Whoever counts implements this; see `metrics`."""
+"""Observer: the events of plugins and their credentials, for metrics and other monitoring systems."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ from typing import Protocol
 
 
 class Observer(Protocol):
-    """Told of everything that happens to plugins and their credentials. Must be quick, and raise nothing."""
+    """Receives events of plugins and credentials. Methods must be quick and must not raise."""
 
-    def policy_checked(self, *, allowed: bool) -> None:
-        """The plugin policy was asked, once for each attempt to run a plugin."""
+    def on_policy_check(self, *, allowed: bool) -> None:
+        """The plugin policy was checked, once per attempt to run a plugin."""
         ...
 
-    def plugin_ran(self, *, status: str, code: int, seconds: float) -> None:
-        """A plugin was started, or should have been (M1): its exit code, and what that means."""
+    def on_plugin_run(self, *, status: str, code: int, seconds: float) -> None:
+        """A plugin run ended, or the plugin could not be started (M1): its status label and exit code."""
         ...
 
-    def renewed(self, *, reason: str, succeeded: bool) -> None:
-        """A credential was asked for: `first`, `expired`, `ahead` of its end, or after an `unauthorized`."""
+    def on_refresh(self, *, reason: str, succeeded: bool) -> None:
+        """A credential was fetched, for the reason `first`, `expired`, `refresh_ahead` or `unauthorized`."""
         ...
 
-    def installed(self, source: object, *, certificate_ends: float | None, token_ends: float | None) -> None:
-        """`source` has a new credential. Its ends by the calendar; None for what has none."""
+    def on_credential(
+        self, source: object, *, certificate_expires: float | None, token_expires: float | None
+    ) -> None:
+        """`source` has a new credential, with its expiry by the wall clock; None for what does not expire."""
         ...
 
-    def certificate_replaced(self, *, age: float, lifetime: float) -> None:
-        """A certificate gave way to another, or to none, when it was `age` seconds old."""
+    def on_certificate_rotated(self, *, age: float, lifetime: float) -> None:
+        """A certificate of that age was replaced, or dropped."""
         ...

@@ -15,9 +15,8 @@ except ImportError as error:
     raise ImportError("kubeauth.httpx2 needs httpx2. Install it: pip install 'kubeauth[httpx2]'") from error
 
 from kubeauth._config._client_config import ClientConfig
-from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
-from kubeauth._credentials._status import Status
-from kubeauth._credentials._staying import Staying
+from kubeauth._credentials.credential import Status
+from kubeauth._runtime import SYSTEM_CLOCK, Clock, ProcessBound
 from kubeauth._transport._client_options import refuse, user_agent
 from kubeauth._transport._given import config_of
 from kubeauth._transport._httpx2 import (
@@ -86,7 +85,7 @@ class AsyncClientOptions(_Options, total=False):
     mounts: Mapping[str, httpx2.AsyncBaseTransport | None] | None
 
 
-class Client(Staying, httpx2.Client):
+class Client(ProcessBound, httpx2.Client):
     """An httpx2.Client for a Kubernetes cluster: `Client().get("/api/v1/namespaces")`.
 
     Without a config it loads the one kubectl would use, or that of a `context` by name. Paths are relative
@@ -140,7 +139,7 @@ class Client(Staying, httpx2.Client):
         return self._kube.status()
 
 
-class AsyncClient(Staying, httpx2.AsyncClient):
+class AsyncClient(ProcessBound, httpx2.AsyncClient):
     """As Client, an httpx2.AsyncClient for asyncio and trio: `await client.get("/api/v1/namespaces")`.
 
     Belongs to the event loop it is first used in; in a child after a fork, to one of the child's own.

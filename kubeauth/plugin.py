@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NoReturn, TextIO, TypeAlias
 
-from kubeauth._credentials._credential import Identity, header_problem
+from kubeauth._credentials.credential import ClientCertificate, find_header_problem
 from kubeauth._exec.codec import KIND, V1, decode_exec_info
 from kubeauth._exec.config import ExecCluster
 from kubeauth._exec.sdk import raise_if_error, run_program
@@ -169,7 +169,7 @@ def _answer(info: ExecInfo, credential: object) -> Secret[str] | KubeAuthError:
         return CredentialError("the plugin gave neither a token nor a certificate with its key.")
     if bool(certificate) != bool(key):
         return CredentialError("the plugin gave only certificate or key, not both. Give the other as well.")
-    if why := header_problem(token):
+    if why := find_header_problem(token):
         return CredentialError(f"the plugin's token cannot be sent: {why}. Check where it comes from.")
     if certificate and (error := _pair_problem(certificate, key)):
         return error
@@ -197,10 +197,10 @@ def _text(value: object) -> str | None:
 
 
 def _pair_problem(certificate: str, key: str) -> ClientCertificateError | None:
-    from kubeauth._credentials._keypair import check_identity
+    from kubeauth._credentials.client_cert import check_client_cert
 
     try:
-        check_identity(Identity(certificate.encode(), Secret(key.encode())))
+        check_client_cert(ClientCertificate(certificate.encode(), Secret(key.encode())))
     except ClientCertificateError as error:
         return error
     return None

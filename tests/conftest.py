@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 import tests.support.before_imports  # noqa: F401 -- imported for what it does, and before kubeauth
 
 # isort: split
-from kubeauth._credentials._shared import SHARED
+from kubeauth._credentials.cache import SOURCE_CACHE
 from kubeauth.testing import APIServer, Authority, FakeClock
 from tests.faces import DIRECT, FACES, Face
 from tests.residue import set_aside
@@ -87,7 +87,7 @@ def clean_environment(
 def nothing_shared() -> Iterator[None]:
     """What a plugin gave to one test is not there in the next, nor in its metrics."""
     yield
-    SHARED._kept.clear()
+    SOURCE_CACHE._recent.clear()
 
 
 @pytest.fixture(autouse=True)

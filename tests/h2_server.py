@@ -13,8 +13,8 @@ import h2.connection
 import h2.events
 
 from kubeauth import Secret
-from kubeauth._credentials._credential import Identity
-from kubeauth._credentials._keypair import load_identity
+from kubeauth._credentials.client_cert import load_client_cert
+from kubeauth._credentials.credential import ClientCertificate
 from kubeauth.testing import KeyPair
 
 
@@ -27,7 +27,7 @@ class H2Server:
         self.requests: list[dict[str, str]] = []
         self.bodies: list[bytes] = []
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        load_identity(self._context, Identity(pair.certificate, Secret(pair.key)))
+        load_client_cert(self._context, ClientCertificate(pair.certificate, Secret(pair.key)))
         self._context.set_alpn_protocols(["h2"])
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"https://127.0.0.1:{self._socket.getsockname()[1]}"

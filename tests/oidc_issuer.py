@@ -27,8 +27,8 @@ from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from kubeauth._credentials._credential import Identity
-from kubeauth._credentials._keypair import load_identity
+from kubeauth._credentials.client_cert import load_client_cert
+from kubeauth._credentials.credential import ClientCertificate
 from kubeauth._secret import Secret
 from kubeauth.testing import Answer, Authority, KeyPair
 from kubeauth.testing._http import Listener, RawRequest
@@ -127,7 +127,7 @@ class Issuer:
         self._codes: dict[str, tuple[Person, dict[str, str]]] = {}
         pair = certificate or self.authority.server(*NAMES)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        load_identity(context, Identity(pair.certificate, Secret(pair.key)))
+        load_client_cert(context, ClientCertificate(pair.certificate, Secret(pair.key)))
         self._listener = Listener(self._respond, context, port)
         self.port = self._listener.port
         self.url = f"https://127.0.0.1:{self.port}"

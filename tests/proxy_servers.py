@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import Self
 
 from kubeauth import Secret
-from kubeauth._credentials._credential import Identity
-from kubeauth._credentials._keypair import load_identity
+from kubeauth._credentials.client_cert import load_client_cert
+from kubeauth._credentials.credential import ClientCertificate
 from kubeauth.testing import Authority, KeyPair
 from kubeauth.testing._http import _shake_hands
 
@@ -34,7 +34,7 @@ class Proxy:
         self._context = None
         if pair is not None:
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            load_identity(self._context, Identity(pair.certificate, Secret(pair.key)))
+            load_client_cert(self._context, ClientCertificate(pair.certificate, Secret(pair.key)))
         if self._context is not None and client_authority is not None:
             self._context.verify_mode = ssl.CERT_REQUIRED if require_certificate else ssl.CERT_OPTIONAL
             self._context.load_verify_locations(cadata=client_authority.pem.decode())

@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import Self
 
 from kubeauth import Secret
-from kubeauth._credentials._credential import Identity
-from kubeauth._credentials._keypair import load_identity
+from kubeauth._credentials.client_cert import load_client_cert
+from kubeauth._credentials.credential import ClientCertificate
 from kubeauth.testing import KeyPair
 from kubeauth.testing._http import _shake_hands
 
@@ -77,7 +77,7 @@ class RawServer:
         self._context: ssl.SSLContext | None = None
         if pair is not None:
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            load_identity(self._context, Identity(pair.certificate, Secret(pair.key)))
+            load_client_cert(self._context, ClientCertificate(pair.certificate, Secret(pair.key)))
         self.talks: list[Talk] = []
         """One for each connection there ever was."""
         self.ended = threading.Semaphore(0)

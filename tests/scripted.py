@@ -16,8 +16,8 @@ class ScriptedPlugin:
     """Gives what it is told to: a lifetime in seconds, None for no end, or a failure."""
 
     command = name = "scripted"
-    place, kind = "plugin scripted", "exec plugin"
-    would_interact = is_only_copy = False
+    source, description = "plugin scripted", "exec plugin"
+    is_interactive = holds_unsaved_token = False
 
     def __init__(self, clock: FakeClock) -> None:
         self.next: float | str | None = None
@@ -28,7 +28,7 @@ class ScriptedPlugin:
         self.may_go = threading.Event()
         self.may_go.set()
 
-    def ask(self, _is_cancelled: object) -> ProviderCredential:
+    def fetch(self, _is_cancelled: object) -> ProviderCredential:
         self.runs += 1
         self.entered.set()
         self.may_go.wait()
@@ -40,7 +40,7 @@ class ScriptedPlugin:
     def error(self, message: str) -> errors.PluginError:
         return errors.PluginError(message, command=self.command)
 
-    def unusable(self, reason: str, advice: str) -> errors.PluginError:
+    def invalid_output_error(self, reason: str, advice: str) -> errors.PluginError:
         return output_error(self.command, reason, advice)
 
     def stop(self) -> None: ...

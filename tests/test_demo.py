@@ -183,7 +183,9 @@ class TestInside:
     def test_the_picture_of_a_run(self) -> None:
         def ahead(run: Run) -> list[str]:
             """How many there were in this process."""
-            return [line for line in run.meters.lines() if '{reason="ahead",result="success"}' in line]
+            return [
+                line for line in run.meters.lines() if '{reason="refresh_ahead",result="success"}' in line
+            ]
 
         class UntilRenewedAhead(LiveScreen):
             def begin(self, run: Run) -> None:
@@ -205,7 +207,7 @@ class TestInside:
         assert re.search(rf"plugin runs +{run.rotations + 1} ", last)
         assert re.search(rf"rotations +{run.rotations} ", last)
         assert "▲" in last
-        assert re.search(r"kubeauth_renewals_total +ahead, success +\d", last)
+        assert re.search(r"kubeauth_credential_refreshes_total +refresh_ahead, success +\d", last)
         assert "none failed" in " ".join(last.split())
 
     @pytest.mark.parametrize(

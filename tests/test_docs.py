@@ -26,7 +26,7 @@ from tests.blocks import PAGES, ROOT, Block, blocks, name_of, outputs
 
 DOCS = ROOT / "docs"
 ARCHITECTURE = DOCS / "architecture.md"
-AS_ONE = ("_exec", "_parsing", "testing")
+AS_ONE = ("_credentials", "_exec", "_parsing", "testing")
 PYTHON = [block for page in PAGES for block in blocks(page, "python")]
 RUN = [
     pytest.param(block.code, id=f"{name_of(block.page)}-{number}")
@@ -105,7 +105,8 @@ def alike(output: str) -> str:
         r"(?<='user-agent': )'[^']+'",
         r"(?<='accept-encoding': )'[^']+'",
         r"(?<= in )\d+\.\d s",
-        r"(?<=expires )\S+",
+        r"(?<=expires )[\d-]{10}\S+",
+        r"(?<=expires at )\S+(?=:)",
     ):
         output = re.sub(varies, "...", output)
     return output

@@ -391,7 +391,7 @@ class TestProcesses:
         for _ in range(3):  # whoever answers
             shown = self.scraped(app)
             assert shown[calls] == shown["kubeauth_plugin_run_seconds_count"] == WORKERS
-            assert shown["kubeauth_renewals_total,reason=first,result=success"] == WORKERS
+            assert shown["kubeauth_credential_refreshes_total,reason=first,result=success"] == WORKERS
             assert 3600 < shown["kubeauth_token_ttl_seconds"] <= 7200
             assert shown["rest_client_exec_plugin_ttl_seconds"] == math.inf
         # What a dead one has counted still counts. Its successor's token is the first to end.

@@ -16,14 +16,12 @@ FLOOR = {
     "_compat",
     "_connections",
     "_field_types",
-    "_fork",
-    "_frozen",
     "_http",
     "_observer",
     "_parsing",
     "_problem",
+    "_runtime",
     "_secret",
-    "_streams",
     "errors",
 }
 MAY_IMPORT: dict[str, set[str]] = {
@@ -31,12 +29,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": {"_problem"},
     "_connections": set(),
     "_secret": set(),
-    "_fork": set(),
+    "_runtime": {"errors"},
     "_compat": set(),
-    "_frozen": set(),
     "_http": set(),
     "_field_types": {"_secret", "errors"},
-    "_streams": set(),
     "_observer": set(),
     "_parsing": {"errors"},
     "_exec": FLOOR,
@@ -115,6 +111,7 @@ OUTSIDE: dict[str, set[str]] = {
     "httpx2": {"_transport", "httpx2", "adapters", "inner", "registry"},
     "anyio": {
         "_credentials",
+        "_runtime",
         "_transport",
         "_client",
         "adapters",
@@ -142,11 +139,10 @@ OUTSIDE: dict[str, set[str]] = {
 }
 # Modules that only decide: given values, they return values.
 PURE = [
-    "errors.py", "_observer.py", "_exec/codec.py", "_exec/config.py", "_problem.py", "_connections.py", "_secret.py", "_frozen.py", "_parsing/scalars.py", "_parsing/json.py", "_parsing/go.py",
-    "_parsing/limits.py", "_parsing/fields.py", "_credentials/_pace.py", "_credentials/_held.py", "_config/_model.py",
+    "errors.py", "_observer.py", "_credentials/backoff.py", "_credentials/credential.py", "_exec/codec.py", "_exec/config.py", "_problem.py", "_connections.py", "_secret.py", "_parsing/scalars.py", "_parsing/json.py", "_parsing/go.py",
+    "_parsing/limits.py", "_parsing/fields.py", "_config/_model.py",
     "_config/_pem.py", "_config/_build.py",
-    "_config/_decode.py", "_config/_merge.py", "_config/_select.py", "_config/_validate.py", "_config/_server.py",
-    "_credentials/_credential.py", "_credentials/_status.py", "_transport/_shapes.py", "_transport/_sign.py",
+    "_config/_decode.py", "_config/_merge.py", "_config/_select.py", "_config/_validate.py", "_config/_server.py", "_transport/_shapes.py", "_transport/_sign.py",
     "_config/_proxy.py", "_config/_impersonation.py", "_config/_client_config.py",
     "_config/_oidc.py", "_config/_provider.py", "_oidc/_token.py", "_oidc/_dialogue.py", "inner/_http11.py",
     "registry/_reference.py", "registry/_url.py", "registry/_glob.py", "registry/_match.py",

@@ -46,10 +46,10 @@ def exposed() -> dict[str, dict[str, set[str]]]:
     """What a scrape shows once everything has happened: each name, its labels, and their values."""
     counts, source = Counts(), Source()
     for allowed in (True, False):
-        counts.policy_checked(allowed=allowed)
-    counts.plugin_ran(status="plugin_execution_error", code=255, seconds=0.2)
-    counts.installed(source, certificate_ends=0.0, token_ends=0.0)
-    counts.certificate_replaced(age=1, lifetime=1)
+        counts.on_policy_check(allowed=allowed)
+    counts.on_plugin_run(status="plugin_execution_error", code=255, seconds=0.2)
+    counts.on_credential(source, certificate_expires=0.0, token_expires=0.0)
+    counts.on_certificate_rotated(age=1, lifetime=1)
     counts.config_loaded(hash="sha256:00", providers=["ecr"])
     counts.provider_ran(provider="ecr", seconds=0.2, failed=True)
     registry = CollectorRegistry()
@@ -131,10 +131,16 @@ def test_a_panel_asks_for_what_there_is(title: str, target: dict[str, Any]) -> N
     ("expression", "expected"),
     [
         ("sum(kubeauth_renewal_total)", "no metric kubeauth_renewal_total"),
-        ('kubeauth_renewals_total{reasons="first"}', "kubeauth_renewals_total has no label reasons"),
-        ('kubeauth_renewals_total{reason="late"}', "kubeauth_renewals_total is never reason=late"),
+        (
+            'kubeauth_credential_refreshes_total{reasons="first"}',
+            "kubeauth_credential_refreshes_total has no label reasons",
+        ),
+        (
+            'kubeauth_credential_refreshes_total{reason="late"}',
+            "kubeauth_credential_refreshes_total is never reason=late",
+        ),
         ('kubeauth_plugin_run_seconds_bucket{le="60"}', "kubeauth_plugin_run_seconds_bucket is never le=60"),
-        ("sum by (code) (kubeauth_renewals_total)", "nothing has the label code"),
+        ("sum by (code) (kubeauth_credential_refreshes_total)", "nothing has the label code"),
         ("job:nothing:sum offset 1h", "no metric job:nothing:sum"),
         ("increased(up[1h])", "no metric increased"),
     ],

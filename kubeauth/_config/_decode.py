@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kubeauth._config._model import AuthProvider, Cluster, Context, ExecStanza, Kubeconfig, User
-from kubeauth._frozen import FrozenDict, HiddenDict
 from kubeauth._parsing import MAX_PROBLEMS, Fields, Findings, Json, describe_type
-from kubeauth._secret import Secret
+from kubeauth._secret import FrozenDict, HiddenDict, Secret
 from kubeauth.errors import Problem
 
 _T = TypeVar("_T")

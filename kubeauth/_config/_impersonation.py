@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kubeauth._field_types import check_fields, field_types
-from kubeauth._frozen import FrozenDict
+from kubeauth._secret import FrozenDict
 
 # RFC 7230 token characters but for `%`, which would be read as the start of an escape.
 _LEGAL = frozenset(b"!#$&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")

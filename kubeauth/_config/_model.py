@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kubeauth._frozen import FrozenDict, HiddenDict
 from kubeauth._parsing import Json
-from kubeauth._secret import Secret
+from kubeauth._secret import FrozenDict, HiddenDict, Secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

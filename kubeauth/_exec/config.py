@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self, cast
 
 from kubeauth._field_types import check_fields, field_types
-from kubeauth._frozen import HiddenDict
 from kubeauth._parsing import DocumentError, Json, copy_plain
-from kubeauth._secret import HIDDEN
+from kubeauth._secret import HIDDEN, HiddenDict
 from kubeauth.errors import ConfigError
 
 ALLOW_ALL = "AllowAll"

@@ -57,8 +57,8 @@ NOT_FOUND_ERROR, INTERNAL_ERROR = "plugin_not_found_error", "client_internal_err
 class Plugin:
     """A configured exec plugin. Runs it; does not cache what it returned."""
 
-    kind = "exec plugin"
-    is_only_copy = False
+    description = "exec plugin"
+    holds_unsaved_token = False
 
     def __init__(
         self,
@@ -84,17 +84,17 @@ class Plugin:
         return self.command
 
     @property
-    def place(self) -> str:
+    def source(self) -> str:
         return f"plugin {self.command}"
 
     @property
-    def would_interact(self) -> bool:
+    def is_interactive(self) -> bool:
         """Whether a run now would be interactive."""
         return decide_interactive(
             self._config.interactive_mode, self._config.options, is_terminal=self._is_terminal()
         ) is True  # fmt: skip
 
-    def ask(self, is_cancelled: Callable[[], bool] = lambda: False) -> ProviderCredential:
+    def fetch(self, is_cancelled: Callable[[], bool] = lambda: False) -> ProviderCredential:
         """Run the plugin; block until it exits or times out. KubeAuthError if it returns no credential.
 
         An expired credential is returned like any other. When `is_cancelled` becomes true, the plugin is
@@ -110,7 +110,7 @@ class Plugin:
         """Return an error about running the plugin."""
         return PluginError(message, command=self.command)
 
-    def unusable(self, reason: str, advice: str) -> PluginOutputError:
+    def invalid_output_error(self, reason: str, advice: str) -> PluginOutputError:
         """Return an error for a plugin that ran and returned invalid output."""
         return output_error(self.command, reason, advice)
 
@@ -134,20 +134,20 @@ class Plugin:
         path = os.environ.get("PATH", "")
         found = find_command(self.command, path)
         denial_reason = self._policy_check.denial_reason(self.command, found, path)
-        self._observer.policy_checked(allowed=denial_reason is None)
+        self._observer.on_policy_check(allowed=denial_reason is None)
         if denial_reason is not None:
             return self._not_allowed(denial_reason)
         started = time.monotonic()
         ended = self._run(found, interacts, is_cancelled)
         status, code = (ended.status, 1) if isinstance(ended, _Failure) else _metric_status(ended)
-        self._observer.plugin_ran(status=status, code=code, seconds=time.monotonic() - started)
+        self._observer.on_plugin_run(status=status, code=code, seconds=time.monotonic() - started)
         if isinstance(ended, _Failure):
             return ended
         if ended.killed or ended.exit_code:
             return _Failure(self._failed(ended, interacts))
         credential = decode_output(ended.stdout, config.api_version)
         if isinstance(credential, InvalidOutput):
-            return _Failure(self.unusable(credential.reason, credential.advice))
+            return _Failure(self.invalid_output_error(credential.reason, credential.advice))
         return credential
 
     def _run(
@@ -254,7 +254,7 @@ class Plugin:
                 seconds=seconds,
             )
         if ended.killed == "output":
-            return self.unusable(
+            return self.invalid_output_error(
                 f"it printed more than {MAX_OUTPUT // 2**20} MiB", "Is this command a credential plugin?"
             )
         if ended.killed:

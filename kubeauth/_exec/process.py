@@ -23,7 +23,7 @@ from typing import Generic, TypeVar
 from kubeauth._compat import is_out_of_threads
 from kubeauth._exec.lookup import escape_terminal
 from kubeauth._exec.pipes import OutputReader, StdinData, drain, open_reader
-from kubeauth._fork import no_fork
+from kubeauth._runtime import no_fork
 
 # The environment is bytes where the system has bytes, independent of the locale.
 Text = TypeVar("Text", str, bytes)

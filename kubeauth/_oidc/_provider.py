@@ -68,8 +68,8 @@ _Answer: TypeAlias = ProviderCredential | Wrong | Trouble
 class OidcProvider:
     """One entry of a kubeconfig, or tokens that stand nowhere else."""
 
-    kind = "issuer"
-    would_interact = False
+    description = "issuer"
+    is_interactive = False
 
     def __init__(
         self,
@@ -77,15 +77,15 @@ class OidcProvider:
         fetch: Fetch,
         *,
         now: Callable[[], float],
-        identity: Callable[[], Pair | None] = lambda: None,
+        read_client_cert: Callable[[], Pair | None] = lambda: None,
     ) -> None:
-        """`now` is the calendar's time; `identity` reads the user's client certificate, which goes along."""
+        """`now` is the wall clock; `read_client_cert` reads the user's client certificate, if any."""
         self.name = without_password(config.issuer_url)
-        self.place = f"oidc {self.name}"
+        self.source = f"oidc {self.name}"
         self._config = config
         self._fetch = fetch
         self._now = now
-        self._identity = identity
+        self._read_client_cert = read_client_cert
         self._tokens = _Tokens(config.id_token or NONE, config.refresh_token or NONE)
         # What the file was seen to hold. What differs from it is newer, and not written yet.
         self._seen = self._tokens
@@ -105,7 +105,7 @@ class OidcProvider:
         _providers.add(self)
 
     @property
-    def is_only_copy(self) -> bool:
+    def holds_unsaved_token(self) -> bool:
         """Whether the refresh-token here is one that stands nowhere else."""
         return self._tokens.refresh_token != self._seen.refresh_token
 
@@ -113,14 +113,14 @@ class OidcProvider:
         """Whether the tokens there are those here, or came before: else somebody has logged in since."""
         return _Tokens(config.id_token or NONE, config.refresh_token or NONE) in list(self._known)
 
-    def ask(self, is_cancelled: Callable[[], bool] = lambda: False) -> ProviderCredential:
+    def fetch(self, is_cancelled: Callable[[], bool] = lambda: False) -> ProviderCredential:
         """An id-token other than the one before. OidcError if there is none to be had."""
         exchange = _Exchange(self, is_cancelled)
         exchange.run_to_its_end()
         answer = exchange.outcome()
         if isinstance(answer, Wrong):
             # Raised here, where nothing of what was said was ever held.
-            raise self.unusable(answer.reason, answer.advice)
+            raise self.invalid_output_error(answer.reason, answer.advice)
         if isinstance(answer, Trouble):
             raise self._not_written(answer)
         if answer.token is not None:
@@ -131,7 +131,7 @@ class OidcProvider:
         """For what went wrong around it."""
         return OidcError(message, issuer=self.name)
 
-    def unusable(self, reason: str, advice: str) -> OidcError:
+    def invalid_output_error(self, reason: str, advice: str) -> OidcError:
         """For an issuer that gave nothing, or nothing that is of use."""
         return self.error(f"{ERROR_PREFIX}{reason.rstrip('.')}. {advice} The issuer is {self.name}.")
 
@@ -220,7 +220,7 @@ class OidcProvider:
         return problem or trouble or self._credential(self._tokens.id_token)
 
     def _credential(self, token: Secret[str]) -> _Answer:
-        ends, pair = ends_of(token), self._identity()
+        ends, pair = ends_of(token), self._read_client_cert()
         if isinstance(ends, str):
             return Wrong(ends, _LOG_IN)
         expires = last_moment(ends)

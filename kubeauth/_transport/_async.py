@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Generic
 
-from kubeauth._credentials._asked_source import AskedSource
-from kubeauth._credentials._credential import Credential, Refusal
+from kubeauth._credentials.credential import Credential, Unauthorized
+from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth._transport._leases import Pool
 from kubeauth._transport._loops import Lock, new_lock, run, shielded
 from kubeauth._transport._shapes import AsyncInner, AsyncStream, Request, Response
@@ -75,7 +75,7 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
         if not self._signer.applies(request.url):
             return await self._send_elsewhere(request)
         now = self._now()
-        credential = self._source.fresh(now) or await self._obtained(request)
+        credential = self._source.cached_if_fresh(now) or await self._obtained(request)
         response = await self._sent(request, credential, now)
         if response.status_code == 401 and self._plugin is not None:
             return await self._after_401(self._plugin, request, response, credential)
@@ -83,18 +83,18 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
 
     async def _obtained(self, request: Request) -> Credential:
         if self._plugin is not None and self._signer.is_signed(request.headers):
-            return self._source.latest
+            return self._source.current
         closings = self._closings
         if self._plugin is not None:
-            self._plugin.join(self)  # it may have been closed, and is used again
+            self._plugin.acquire(self)  # it may have been closed, and is used again
         credential = await self._source.aget()
         self._check_open_since(closings)
         return credential
 
     async def _sent(self, request: Request, credential: Credential, now: float) -> Response:
         """Signed with `credential`, on connections that show its certificate."""
-        trust = self._trust.fresh(now) or await self._trust.aget()
-        if not self._ledger.current.serves(credential.identity, trust):
+        trust = self._trust.cached_if_fresh(now) or await self._trust.aget()
+        if not self._ledger.current.serves(credential.client_certificate, trust):
             await self._rotate()
         if now >= self._ledger.deadline:
             for lease in self._ledger.overdue(now):
@@ -136,20 +136,20 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
         return await self._attempt(request, last=True)
 
     async def _after_401(
-        self, plugin: AskedSource, request: Request, response: Response, refused: Credential
+        self, plugin: RefreshableSource, request: Request, response: Response, refused: Credential
     ) -> Response:
         """Asks for another credential, and the server once more; else the caller has its 401, unread."""
         if self._signer.is_signed(request.headers):
             return response
         closings = self._closings
         try:
-            newer = await plugin.aget(Refusal(refused, self._signer.origin))
+            newer = await plugin.aget(Unauthorized(refused, self._signer.origin))
             if not self._worth_a_replay(request, refused, newer):
                 return response
             self._check_open_since(closings)
             await self._used_up(response)
         except KubeAuthError as error:
-            logger.warning("the server refused the credential, and there is no other: %s", error)
+            logger.warning("401 from the API server, and the credential could not be refreshed: %s", error)
             return response
         except BaseException:
             with shielded():
@@ -158,7 +158,7 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
         logger.debug("the server refused the credential, trying once more with another")
         replayed = await self._sent(request, newer, self._now())
         if is_welcome(replayed.status_code):
-            plugin.accepted(self._signer.origin)
+            plugin.reset_rate_limit(self._signer.origin)
         return replayed
 
     async def _used_up(self, response: Response) -> None:
@@ -179,10 +179,10 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
         """Makes new connections the current ones. Those in use go on until they are done."""
         async with self._gate:
             # For what is newest now: whoever waited here finds it done, and never undoes it for what it had.
-            credential, trust = self._source.latest, self._trust.latest
+            credential, trust = self._source.current, self._trust.current
             if self._plugin is not None:
-                self._plugin.join(self)  # it may have been closed
-            if not self._ledger.current.serves(credential.identity, trust):
+                self._plugin.acquire(self)  # it may have been closed
+            if not self._ledger.current.serves(credential.client_certificate, trust):
                 pool = await run(self._built_or_kept, credential, trust)
                 if pool is not self._ledger.current:
                     with shielded():
@@ -212,7 +212,7 @@ class AsyncTransport(TransportState[AsyncInner[Request, Response]], Generic[Requ
     async def _close(self) -> None:
         self._closings += 1
         try:
-            if self._plugin is not None and self._plugin.leave(self):
+            if self._plugin is not None and self._plugin.release(self):
                 with shielded():
                     await run(self._plugin.stop)
         finally:

@@ -9,11 +9,9 @@ from contextlib import suppress
 from typing import ClassVar, Generic
 
 from kubeauth._config._client_config import ClientConfig
-from kubeauth._credentials._asked_source import AskedSource
-from kubeauth._credentials._clock import Clock
-from kubeauth._credentials._credential import Credential, Refusal
-from kubeauth._credentials._held import NOTHING
-from kubeauth._credentials._staying import Staying
+from kubeauth._credentials.credential import Credential, Unauthorized
+from kubeauth._credentials.refreshable import NO_CREDENTIAL, RefreshableSource
+from kubeauth._runtime import Clock, ProcessBound
 from kubeauth._transport._given import config_of
 from kubeauth._transport._logs import keep_secrets_out_of_logs
 from kubeauth._transport._shapes import Request, Response, URLLike
@@ -23,7 +21,7 @@ from kubeauth._transport._state import logger, server_url_of
 from kubeauth.errors import ConfigError, KubeAuthError
 
 
-class AuthFlow(Staying, ABC, Generic[Request, Response]):
+class AuthFlow(ProcessBound, ABC, Generic[Request, Response]):
     """The flow of KubeAuth, for both libraries: sign a copy of what is for the cluster, and nothing else."""
 
     _byte_stream: ClassVar[type]
@@ -34,21 +32,21 @@ class AuthFlow(Staying, ABC, Generic[Request, Response]):
         keep_secrets_out_of_logs()
         server = server_url_of(config, url)
         self._source = source_of(config, clock=clock)
-        self._plugin = self._source if isinstance(self._source, AskedSource) else None
-        _refuse(config, server, self._source.latest, signs=self._plugin is not None)
+        self._plugin = self._source if isinstance(self._source, RefreshableSource) else None
+        _refuse(config, server, self._source.current, signs=self._plugin is not None)
         self._signer = Signer(server, None)
         self._now = clock.monotonic
         if self._plugin is not None:
-            self._plugin.join(self)
+            self._plugin.acquire(self)
 
     def sync_auth_flow(self, request: Request) -> Generator[Request, Response, None]:
         if not self._signer.applies(request.url):
             yield request
             return
         if self._plugin is not None and self._signer.is_signed(request.headers):
-            yield self._signed(request, NOTHING)
+            yield self._signed(request, NO_CREDENTIAL)
             return
-        credential = self._source.fresh(self._now()) or self._source.get()
+        credential = self._source.cached_if_fresh(self._now()) or self._source.get()
         signed = self._signed(request, _header_of(credential))
         response = None
         with suppress(GeneratorExit):
@@ -57,9 +55,9 @@ class AuthFlow(Staying, ABC, Generic[Request, Response]):
         if response is None or self._plugin is None or not self._is_refused(response):
             return
         try:
-            newer = self._plugin.get(Refusal(credential, self._signer.origin))
+            newer = self._plugin.get(Unauthorized(credential, self._signer.origin))
         except KubeAuthError as error:
-            logger.warning("the server refused the credential, and there is no other: %s", error)
+            logger.warning("401 from the API server, and the credential could not be refreshed: %s", error)
             return
         if newer.authorization != credential.authorization and isinstance(request.stream, self._byte_stream):
             signed = self._signed(request, _header_of(newer))
@@ -68,16 +66,16 @@ class AuthFlow(Staying, ABC, Generic[Request, Response]):
                 response = yield signed
             self._take_back(request, signed, response)
             if response is not None and self._is_accepted(response):
-                self._plugin.accepted(self._signer.origin)
+                self._plugin.reset_rate_limit(self._signer.origin)
 
     async def async_auth_flow(self, request: Request) -> AsyncGenerator[Request, Response]:
         if not self._signer.applies(request.url):
             yield request
             return
         if self._plugin is not None and self._signer.is_signed(request.headers):
-            yield self._signed(request, NOTHING)
+            yield self._signed(request, NO_CREDENTIAL)
             return
-        credential = self._source.fresh(self._now()) or await self._source.aget()
+        credential = self._source.cached_if_fresh(self._now()) or await self._source.aget()
         signed = self._signed(request, _header_of(credential))
         response = None
         with suppress(GeneratorExit):
@@ -86,9 +84,9 @@ class AuthFlow(Staying, ABC, Generic[Request, Response]):
         if response is None or self._plugin is None or not self._is_refused(response):
             return
         try:
-            newer = await self._plugin.aget(Refusal(credential, self._signer.origin))
+            newer = await self._plugin.aget(Unauthorized(credential, self._signer.origin))
         except KubeAuthError as error:
-            logger.warning("the server refused the credential, and there is no other: %s", error)
+            logger.warning("401 from the API server, and the credential could not be refreshed: %s", error)
             return
         if newer.authorization != credential.authorization and isinstance(request.stream, self._byte_stream):
             signed = self._signed(request, _header_of(newer))
@@ -97,7 +95,7 @@ class AuthFlow(Staying, ABC, Generic[Request, Response]):
                 response = yield signed
             self._take_back(request, signed, response)
             if response is not None and self._is_accepted(response):
-                self._plugin.accepted(self._signer.origin)
+                self._plugin.reset_rate_limit(self._signer.origin)
 
     @abstractmethod
     def _signed(self, request: Request, credential: Credential) -> Request:
@@ -127,7 +125,7 @@ class AuthFlow(Staying, ABC, Generic[Request, Response]):
 
 def _header_of(credential: Credential) -> Credential:
     """The same, if there is a header in it. ConfigError for a certificate alone, whoever gave it."""
-    if credential.identity is not None and credential.authorization is None:
+    if credential.client_certificate is not None and credential.authorization is None:
         raise _cannot("the user's only credential is a client certificate, which is shown by the connection")
     return credential
 

@@ -11,8 +11,8 @@ import httpx
 from kubeauth import errors
 from kubeauth._compat import copy_request, is_disconnect, request_of
 from kubeauth._config._client_config import ClientConfig
-from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
-from kubeauth._credentials._credential import Credential
+from kubeauth._credentials.credential import Credential
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth._secret import Secret
 from kubeauth._transport._async import AsyncLeasedStream, AsyncTransport
 from kubeauth._transport._auth import AuthFlow
@@ -250,6 +250,6 @@ def _explained(
     if isinstance(failure, ssl.SSLCertVerificationError):
         message = refused_server(failure, server, proxy, ours=pool is not None)
         return ServerCertificateError(message, verify_code=verify_code(failure))
-    has_certificate = pool is not None and pool.identity is not None
+    has_certificate = pool is not None and pool.client_certificate is not None
     refusal = refused_client(failure, server, proxy, ours=pool is not None, has_certificate=has_certificate)
     return ClientCertificateError(refusal) if refusal else None

@@ -1,6 +1,6 @@
 """Who still uses which connections, so that a rotation cuts nobody off (C16, K53, K54).
 
-A pool is the inner transport of one identity and one trust. A rotation puts a new pool in its place and
+A pool is the inner transport of one client certificate and one trust. A rotation puts a new pool in its place and
 retires the old one, which is closed when its last response is. Nothing here does any I/O: methods return
 what must be closed, and the caller closes it.
 """
@@ -12,7 +12,7 @@ import threading
 import weakref
 from typing import Generic, Protocol, TypeVar
 
-from kubeauth._credentials._credential import Identity
+from kubeauth._credentials.credential import ClientCertificate
 from kubeauth._transport._tls import Trust
 
 Inner = TypeVar("Inner")
@@ -35,13 +35,15 @@ class Pool(Generic[Inner]):
     """
 
     __slots__ = (
-        "__weakref__", "_closing", "_leases", "_lock", "_retired", "answered", "identity", "inner",
+        "__weakref__", "_closing", "_leases", "_lock", "_retired", "answered", "client_certificate", "inner",
         "retired_at", "trust",
     )  # fmt: skip
 
-    def __init__(self, inner: Inner, identity: Identity | None, trust: Trust | None) -> None:
+    def __init__(
+        self, inner: Inner, client_certificate: ClientCertificate | None, trust: Trust | None
+    ) -> None:
         self.inner = inner
-        self.identity = identity
+        self.client_certificate = client_certificate
         self.trust = trust
         self.answered = False
         self.retired_at = math.inf
@@ -57,9 +59,9 @@ class Pool(Generic[Inner]):
         """Whether its inner transport has not been closed, nor is about to be."""
         return not self._closing
 
-    def serves(self, identity: Identity | None, trust: Trust) -> bool:
+    def serves(self, client_certificate: ClientCertificate | None, trust: Trust) -> bool:
         """Whether its connections are what these two call for."""
-        return self.identity is identity and self.trust is trust
+        return self.client_certificate is client_certificate and self.trust is trust
 
     def lend(self, lease: Lease) -> bool:
         """Whether `lease` may use the inner transport; if not, it is closed and another is current."""

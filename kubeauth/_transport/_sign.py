@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubeauth._config._impersonation import Impersonation, impersonation_headers
-from kubeauth._credentials._credential import Credential
+from kubeauth._credentials.credential import Credential
 from kubeauth._transport._shapes import Headers, HeadersLike, URLLike
 from kubeauth.errors import ConfigError
 

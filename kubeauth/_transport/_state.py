@@ -15,13 +15,10 @@ from kubeauth._compat import is_body_consumed
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._proxy import choose_proxy
 from kubeauth._config._server import without_password
-from kubeauth._credentials._asked_source import AskedSource
-from kubeauth._credentials._clock import Clock
-from kubeauth._credentials._credential import Credential
-from kubeauth._credentials._status import Status
-from kubeauth._credentials._staying import Staying
-from kubeauth._fork import call_after_fork
+from kubeauth._credentials.credential import Credential, Status
+from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth._http import parse_content_length
+from kubeauth._runtime import Clock, ProcessBound, call_after_fork
 from kubeauth._secret import Secret
 from kubeauth._transport._given import config_of
 from kubeauth._transport._leases import Ledger, Pool
@@ -46,7 +43,7 @@ _REBUILD_AFTER = 1.0
 _SHORT = 65536
 
 
-class TransportState(Staying, ABC, Generic[Inner]):
+class TransportState(ProcessBound, ABC, Generic[Inner]):
     """Credential, trust, connections. Everything that can be wrong without a server raises here."""
 
     _byte_stream: ClassVar[type]
@@ -70,22 +67,22 @@ class TransportState(Staying, ABC, Generic[Inner]):
         self._signer = Signer(server_url_of(config, url), config.impersonate)
         self._source = source_of(config, clock=clock, trust_env=trust_env)
         # Only a plugin or an issuer can be asked for another credential when the server refuses one (K64).
-        self._plugin = self._source if isinstance(self._source, AskedSource) else None
+        self._plugin = self._source if isinstance(self._source, RefreshableSource) else None
         self._trust = trust_source(config, clock)
         self._proxy = self._proxy_for(config.server)
         self._not_built: KubeAuthError | None = None
         self._build_again_at = 0.0
-        self._ledger = Ledger(self._built(self._source.latest, self._trust.latest), drain_timeout)
+        self._ledger = Ledger(self._built(self._source.current, self._trust.current), drain_timeout)
         self._elsewhere: dict[Secret[str] | None, Inner] = {}
         self._gate = self._new_gate()
         self._closings = 0
         if self._plugin is not None:
-            self._plugin.join(self)
+            self._plugin.acquire(self)
         call_after_fork(self)
 
     def status(self) -> Status:
         """Where the credential comes from, what it is, when it ends, and what went wrong last."""
-        return self._source.status(self._trust.watched.error or self._not_built)
+        return self._source.status(self._trust.polled.error or self._not_built)
 
     @abstractmethod
     def _consumed(self) -> Exception:
@@ -112,8 +109,8 @@ class TransportState(Staying, ABC, Generic[Inner]):
 
     def _built(self, credential: Credential, trust: Trust) -> Pool[Inner]:
         """New connections for these two, none of them open yet. Reads no file; takes a millisecond."""
-        context = cluster_context(self._config, trust, credential.identity)
-        return Pool(self._inner(context, self._proxy, trust), credential.identity, trust)
+        context = cluster_context(self._config, trust, credential.client_certificate)
+        return Pool(self._inner(context, self._proxy, trust), credential.client_certificate, trust)
 
     def _built_or_kept(self, credential: Credential, trust: Trust) -> Pool[Inner]:
         """As `_built`; the pool there is if that fails and there is one, and no other try for a second."""
@@ -147,7 +144,7 @@ class TransportState(Staying, ABC, Generic[Inner]):
         return None if proxy is None else Secret(proxy)
 
     def _inner_elsewhere(self, proxy: Secret[str] | None) -> Inner:
-        return self._inner(public_context(), proxy, self._trust.latest)
+        return self._inner(public_context(), proxy, self._trust.current)
 
     def _where(self, elsewhere: RequestLike | None) -> tuple[str, str | None]:
         """The server of a request and the proxy on the way to it, for an error."""

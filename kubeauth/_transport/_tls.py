@@ -14,8 +14,8 @@ from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._files import read_file, reason
 from kubeauth._config._pem import certificates
 from kubeauth._config._validate import shown_path
-from kubeauth._credentials._credential import Identity
-from kubeauth._credentials._keypair import load_identity
+from kubeauth._credentials.client_cert import load_client_cert
+from kubeauth._credentials.credential import ClientCertificate
 from kubeauth.errors import TLSError
 
 
@@ -53,7 +53,9 @@ def read_trust(config: ClientConfig) -> Trust:
         raise TLSError(f"cannot read the CA file {where}: {reason(error)}. Check the path.") from error
 
 
-def cluster_context(config: ClientConfig, trust: Trust, identity: Identity | None = None) -> ssl.SSLContext:
+def cluster_context(
+    config: ClientConfig, trust: Trust, identity: ClientCertificate | None = None
+) -> ssl.SSLContext:
     """What connections to the cluster are made with: trust, server name, and who we are."""
     if config.tls_server_name:
         context: ssl.SSLContext = _named(config.tls_server_name)
@@ -63,7 +65,7 @@ def cluster_context(config: ClientConfig, trust: Trust, identity: Identity | Non
     context.sslobject_class = _CountedObject
     _set_up(context, config, trust)
     if identity is not None:
-        load_identity(context, identity)
+        load_client_cert(context, identity)
     return context
 
 

@@ -6,20 +6,22 @@ import math
 import ssl
 
 from kubeauth._config._client_config import ClientConfig
-from kubeauth._credentials._clock import Clock
-from kubeauth._credentials._renewing import Watched, WatchedFile
+from kubeauth._credentials.files import PolledFile, PolledValue
+from kubeauth._runtime import Clock
 from kubeauth._transport._tls import Trust, ca_place, load_ca, read_trust
 
-CA_EVERY = 300.0
+CA_INTERVAL = 300.0
 
 
-def trust_source(config: ClientConfig, clock: Clock) -> WatchedFile[Trust]:
+def trust_source(config: ClientConfig, clock: Clock) -> PolledFile[Trust]:
     """The cluster's CA, and its successors if it is a file. What is no CA leaves the one before."""
     from_file = bool(config.ca_file and not config.ca_data)
 
     def check(trust: Trust) -> None:
         load_ca(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), trust, ca_place(config))
 
-    due = clock.monotonic() + CA_EVERY if from_file else math.inf
-    watched = Watched(lambda: read_trust(config), read_trust(config), due=due, every=CA_EVERY, check=check)
-    return WatchedFile(watched, clock)
+    due = clock.monotonic() + CA_INTERVAL if from_file else math.inf
+    polled = PolledValue(
+        lambda: read_trust(config), read_trust(config), due=due, interval=CA_INTERVAL, check=check
+    )
+    return PolledFile(polled, clock)

@@ -21,8 +21,8 @@ from kubeauth import errors
 from kubeauth._compat import hide_proxy, hide_request_info
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._server import proxy_problem
-from kubeauth._credentials._clock import Clock
-from kubeauth._credentials._credential import Credential
+from kubeauth._credentials.credential import Credential
+from kubeauth._runtime import Clock
 from kubeauth._secret import Secret
 from kubeauth._transport._async import AsyncLeasedStream, AsyncTransport
 from kubeauth._transport._leases import Pool
@@ -239,7 +239,7 @@ class Transport(AsyncTransport[Request, Response]):
         if isinstance(failure, ssl.SSLCertVerificationError):
             message = refused_server(failure, server, proxy, ours=ours)
             return ServerCertificateError(message, verify_code=verify_code(failure))
-        has_certificate = pool is not None and pool.identity is not None
+        has_certificate = pool is not None and pool.client_certificate is not None
         refusal = refused_client(failure, server, proxy, ours=ours, has_certificate=has_certificate)
         return ClientCertificateError(refusal) if refusal else None
 

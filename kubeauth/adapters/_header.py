@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._proxy import choose_proxy
-from kubeauth._credentials._asked_source import AskedSource
-from kubeauth._credentials._clock import SYSTEM_CLOCK
-from kubeauth._credentials._credential import Credential
+from kubeauth._credentials.credential import Credential
+from kubeauth._credentials.refreshable import RefreshableSource
+from kubeauth._runtime import SYSTEM_CLOCK
 from kubeauth._transport._logs import keep_secrets_out_of_logs
 from kubeauth._transport._source import source_of
 from kubeauth.adapters._ca_file import ca_file
@@ -31,9 +31,9 @@ class HeaderSource:
             )
         keep_secrets_out_of_logs()
         self._source = source_of(config)
-        self._is_plugin = config.exec is not None and isinstance(self._source, AskedSource)
-        if isinstance(self._source, AskedSource):
-            self._source.join(self)
+        self._is_plugin = config.exec is not None and isinstance(self._source, RefreshableSource)
+        if isinstance(self._source, RefreshableSource):
+            self._source.acquire(self)
 
     @property
     def _instead(self) -> str:
@@ -42,19 +42,21 @@ class HeaderSource:
     @property
     def signs(self) -> bool:
         """Whether there is a header at all: a certificate in files is shown by the client itself."""
-        return isinstance(self._source, AskedSource) or self._source.latest.authorization is not None
+        return isinstance(self._source, RefreshableSource) or self._source.current.authorization is not None
 
     def get(self) -> str | None:
         """The header as it must be now. Runs the plugin if need be, and raises what becomes of that."""
-        return self._checked(self._source.fresh(SYSTEM_CLOCK.monotonic()) or self._source.get())
+        return self._checked(self._source.cached_if_fresh(SYSTEM_CLOCK.monotonic()) or self._source.get())
 
     async def aget(self) -> str | None:
         """As `get`, without holding up the event loop."""
-        return self._checked(self._source.fresh(SYSTEM_CLOCK.monotonic()) or await self._source.aget())
+        return self._checked(
+            self._source.cached_if_fresh(SYSTEM_CLOCK.monotonic()) or await self._source.aget()
+        )
 
     def _checked(self, credential: Credential) -> str | None:
         # One beside an id-token is in files, which the Configuration has.
-        if self._is_plugin and credential.identity is not None:
+        if self._is_plugin and credential.client_certificate is not None:
             raise ConfigError(
                 "the plugin gave a client certificate, and a Configuration only takes files, once. "
                 f"{self._instead}"

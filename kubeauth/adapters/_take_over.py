@@ -8,8 +8,8 @@ from inspect import iscoroutinefunction
 from typing import Any, Self, TypeVar
 
 from kubeauth._config._client_config import ClientConfig
-from kubeauth._credentials._clock import Clock
-from kubeauth._credentials._status import Status
+from kubeauth._credentials.credential import Status
+from kubeauth._runtime import Clock
 from kubeauth._transport._client_options import user_agent
 from kubeauth.adapters._aiohttp import KubeSession, Transport
 from kubeauth.adapters._header import HeaderSource, fill, keys, proxy_of

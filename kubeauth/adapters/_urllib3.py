@@ -16,8 +16,8 @@ from urllib3.util import make_headers, parse_url
 from kubeauth import errors
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._server import proxy_problem
-from kubeauth._credentials._clock import Clock
-from kubeauth._credentials._credential import Credential
+from kubeauth._credentials.credential import Credential
+from kubeauth._runtime import Clock
 from kubeauth._secret import Secret
 from kubeauth._transport._leases import Pool
 from kubeauth._transport._sync import LeasedStream, SyncTransport
@@ -126,7 +126,7 @@ class Transport(SyncTransport[Request, Response]):
 
     def credential(self) -> Credential:
         """What a request would be signed with now, for who must send it by other means."""
-        return self._source.fresh(self._now()) or self._source.get()
+        return self._source.cached_if_fresh(self._now()) or self._source.get()
 
     def close(self) -> None:
         """Closes what is idle, and leaves the source. The next request opens new connections."""
@@ -152,7 +152,7 @@ class Transport(SyncTransport[Request, Response]):
         if isinstance(failure, ssl.SSLCertVerificationError):
             message = refused_server(failure, server, proxy, ours=ours)
             return ServerCertificateError(message, verify_code=verify_code(failure))
-        has_certificate = pool is not None and pool.identity is not None
+        has_certificate = pool is not None and pool.client_certificate is not None
         refusal = refused_client(failure, server, proxy, ours=ours, has_certificate=has_certificate)
         return ClientCertificateError(refusal) if refusal else None
 

@@ -23,8 +23,8 @@ except ImportError as error:
     ) from error
 
 from kubeauth._config._client_config import ClientConfig
-from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
-from kubeauth._credentials._status import Status
+from kubeauth._credentials.credential import Status
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth._transport._client_options import user_agent
 from kubeauth.adapters._ca_file import ca_file
 from kubeauth.adapters._given import LoadOptions, given_config
@@ -133,7 +133,7 @@ class ApiClient(kubernetes.client.ApiClient):
         proxy = self._transport.proxy
         if config.impersonate:
             raise ConfigError("kubernetes.stream sends no impersonation headers: you would be somebody else.")
-        if credential.identity is not None and credential.authorization is None:
+        if credential.client_certificate is not None and credential.authorization is None:
             raise ConfigError(
                 "kubernetes.stream takes client certificates from files only, and kubeauth writes no key to "
                 "one. Use kubeauth.adapters.kubernetes_asyncio.ws_api_client, or a token."

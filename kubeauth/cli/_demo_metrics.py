@@ -13,7 +13,7 @@ from kubeauth import metrics
 
 _CALLS = "rest_client_exec_plugin_call_total"
 _POLICY_CALLS = "rest_client_exec_plugin_policy_call_total"
-_RENEWALS = "kubeauth_renewals_total"
+_RENEWALS = "kubeauth_credential_refreshes_total"
 
 
 class PluginCounts(NamedTuple):

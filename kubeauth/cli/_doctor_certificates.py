@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kubeauth._config._pem import certificates
-from kubeauth._credentials._dates import read_leaf
+from kubeauth._credentials.client_cert import read_leaf
 from kubeauth._parsing import Json
 from kubeauth.cli._doctor_findings import Level
 from kubeauth.cli._doctor_words import DAY, cut, day, ends, span

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kubeauth._credentials._asker import Asker, credential_of
+from kubeauth._credentials.provider import CredentialProvider, build_credential
 from kubeauth._exec.codec import ProviderCredential
 from kubeauth._oidc._token import ends_of
 from kubeauth._parsing import Json
@@ -42,16 +42,16 @@ class Given:
     error: KubeAuthError | None = None
 
 
-def ask(asker: Asker) -> Given:
+def ask(provider: CredentialProvider) -> Given:
     """Once: runs the plugin, or asks the issuer unless the token that is there is good."""
     started = time.monotonic()
     answer: ProviderCredential | None = None
     try:
-        answer = asker.ask(lambda: False)
-        credential_of(answer, asker)
+        answer = provider.fetch(lambda: False)
+        build_credential(answer, provider)
     except KubeAuthError as wrong:
-        return Given(asker.place, time.monotonic() - started, None, wrong)
-    return Given(asker.place, time.monotonic() - started, answer)
+        return Given(provider.source, time.monotonic() - started, None, wrong)
+    return Given(provider.source, time.monotonic() - started, answer)
 
 
 def given_finding(given: Given, now: float, told: Iterable[str] = ()) -> Finding:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kubeauth._config._kuberc import kuberc_location, kuberc_policy
 from kubeauth._config._surroundings import Surroundings
-from kubeauth._credentials._sources import check_exec
+from kubeauth._credentials.cache import check_exec
 from kubeauth._exec.config import ALLOW_ALL, ALLOWLIST, ExecConfig, PluginPolicy, clean_path
 from kubeauth._exec.lookup import NotFound, PolicyCheck, find_command, has_separator
 from kubeauth._exec.plugin import decide_interactive

@@ -13,8 +13,8 @@ from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._exec_cluster import exec_cluster
 from kubeauth._config._oidc import OidcConfig
 from kubeauth._config._server import uses_tls
-from kubeauth._credentials._asker import Asker
-from kubeauth._credentials._sources import who_is_asked
+from kubeauth._credentials.cache import select_provider
+from kubeauth._credentials.provider import CredentialProvider
 from kubeauth._exec.config import ExecConfig
 from kubeauth._exec.plugin import Plugin
 from kubeauth._oidc._provider import OidcProvider
@@ -68,7 +68,7 @@ class Showing:
             yield skipped("credential", "plain http: none is read, or sent")
             self.signed = config
             return
-        asked = who_is_asked(config)
+        asked = select_provider(config)
         if not isinstance(asked, ExecConfig):
             yield policy_finding(self._kuberc, None)
         if config.exec is not None and asked is not config.exec:
@@ -123,7 +123,7 @@ class Showing:
             return
         yield self._given_by(OidcProvider(oidc, fetch, now=time.time))
 
-    def _given_by(self, asker: Asker) -> Finding:
+    def _given_by(self, asker: CredentialProvider) -> Finding:
         given = ask(asker)
         answer, self.signed = given.answer, None
         if answer is not None:

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._token_file import read_token_file
 from kubeauth._config._validate import shown_path
-from kubeauth._credentials._clock import SYSTEM_CLOCK
-from kubeauth._credentials._credential import Identity, header_problem
-from kubeauth._credentials._static import identity_reader
+from kubeauth._credentials.credential import ClientCertificate, find_header_problem
+from kubeauth._credentials.files import client_cert_reader
 from kubeauth._parsing import Json
+from kubeauth._runtime import SYSTEM_CLOCK
 from kubeauth._secret import Secret
 from kubeauth.cli._doctor_certificates import certificate_of
 from kubeauth.cli._doctor_files import exposure, make_private, mode_of
@@ -70,7 +70,7 @@ def static_finding(static: Static, now: float) -> Finding:
     if static.token is None:
         return _no_token(static, facts)
     head = static.source + (f" {static.path}, written {span(static.age or 0.0)} ago" if static.path else "")
-    if why := header_problem(static.token.reveal()):
+    if why := find_header_problem(static.token.reveal()):
         advice = "Put the bare token there: one line, no quotes, nothing around it."
         return error("credential", f"{head}: it cannot be sent, {why}", advice, **facts)
     end = token_end(static.token)
@@ -99,16 +99,16 @@ def static_lives(static: Static) -> Iterator[Life]:
         yield Life("the token", None, end)
 
 
-def read_identity(config: ClientConfig) -> Identity | ClientCertificateError | None:
+def read_identity(config: ClientConfig) -> ClientCertificate | ClientCertificateError | None:
     """The client certificate of the kubeconfig, with its key; or why the two are no use."""
     try:
-        return identity_reader(config, SYSTEM_CLOCK)()
+        return client_cert_reader(config, SYSTEM_CLOCK)()
     except ClientCertificateError as wrong:
         return wrong
 
 
 def client_cert_finding(
-    config: ClientConfig, found: Identity | ClientCertificateError, now: float
+    config: ClientConfig, found: ClientCertificate | ClientCertificateError, now: float
 ) -> Finding:
     """Whose it is, whether its key belongs to it, and for how long."""
     path = None if config.client_cert_data else shown_path(config.client_cert_file or "")
@@ -132,8 +132,8 @@ def client_cert_finding(
     return Finding("client-cert", level, summary, advice, facts)
 
 
-def identity_lives(found: Identity | ClientCertificateError) -> Iterator[Life]:
+def identity_lives(found: ClientCertificate | ClientCertificateError) -> Iterator[Life]:
     """If it is one, and its end can be told."""
-    leaf = certificate_of(found.certificate) if isinstance(found, Identity) else None
+    leaf = certificate_of(found.certificate) if isinstance(found, ClientCertificate) else None
     if leaf is not None:
         yield Life("the client certificate", leaf.not_before, leaf.not_after)

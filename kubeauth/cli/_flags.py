@@ -79,7 +79,7 @@ class Flags(argparse.Namespace):
         """What resolves it, for whoever wants to see the steps."""
         from kubeauth._config._load import Loader
         from kubeauth._config._model import Cluster, Overrides, User
-        from kubeauth._frozen import FrozenDict
+        from kubeauth._secret import FrozenDict
 
         overrides = Overrides(
             context=self.context,

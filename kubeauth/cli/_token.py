@@ -12,8 +12,8 @@ from kubeauth.cli._flags import Flags, add_output
 
 if TYPE_CHECKING:
     from kubeauth._config._client_config import ClientConfig
-    from kubeauth._credentials._credential import Credential
-    from kubeauth._credentials._status import Status as CredentialStatus
+    from kubeauth._credentials.credential import Credential
+    from kubeauth._credentials.credential import Status as CredentialStatus
     from kubeauth._exec.config import ExecOptions
     from kubeauth._secret import Secret
     from kubeauth.plugin import ExecInfo
@@ -125,7 +125,7 @@ def _exec_credential(
     from kubeauth import plugin
     from kubeauth._secret import Secret
 
-    header, identity = credential.authorization or "", credential.identity
+    header, identity = credential.authorization or "", credential.client_certificate
     if identity is None and not header.startswith(_BEARER):
         raise _none(credential, status)
     given = plugin.Credential(
@@ -147,7 +147,7 @@ def _exec_credential(
 
 def _none(credential: Credential, status: CredentialStatus) -> Failed:
     """Why there is nothing to print, and what to do."""
-    if credential.identity is not None:
+    if credential.client_certificate is not None:
         what = f"the credential is a client certificate ({status.source}), and has no token"
         todo = "`kubeauth token -o json` prints the certificate, with its key."
     elif credential.authorization:

@@ -19,7 +19,7 @@ from kubeauth.cli._tables import Columns, cell
 if TYPE_CHECKING:
     from kubeauth._config._client_config import ClientConfig
     from kubeauth._config._impersonation import Impersonation
-    from kubeauth._credentials._status import Status as CredentialStatus
+    from kubeauth._credentials.credential import Status as CredentialStatus
     from kubeauth.cli._asking import Asking
 
 _ADVICE = {

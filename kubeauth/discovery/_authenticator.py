@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth._secret import Secret
 from kubeauth.discovery._secrets import StoredToken, authentication_problem, groups_of, stored_token
 from kubeauth.discovery._token import BootstrapToken, secret_name, user_name

@@ -11,8 +11,8 @@ from typing import NoReturn, Self
 from anyio import Event, create_task_group, move_on_after, sleep
 from anyio.abc import TaskGroup
 
-from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
 from kubeauth._parsing import Json
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth.discovery._secrets import StoredToken, expiry_of, stored_token
 from kubeauth.discovery._signer import signed_cluster_info
 from kubeauth.discovery._token import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
-from kubeauth._credentials._clock import SYSTEM_CLOCK
+from kubeauth._runtime import SYSTEM_CLOCK
 from kubeauth.discovery._arguments import Arguments, GivenToken, Mode, hidden
 from kubeauth.discovery._progress import Progress
 from kubeauth.discovery._result import Discovered

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
-from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth.discovery._authenticator import BootstrapUser, Lookup, looked_up, user_of
 from kubeauth.discovery._jws import sign_detached
 from kubeauth.discovery._jwt import LONGEST_SKEW, NotOurs, PresentedJwt, Refused, jwt_problem, presented

@@ -17,8 +17,8 @@ from urllib.parse import urljoin, urlsplit
 
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._server import LONGEST_ADDRESS
-from kubeauth._credentials._clock import Clock
 from kubeauth._problem import spelled_out
+from kubeauth._runtime import Clock
 from kubeauth._secret import Secret
 from kubeauth.discovery._arguments import STDIN, Asked, ByFile, ByToken, ByUrl, https_url
 from kubeauth.discovery._cluster_info import ClusterInfo, read_cluster_info

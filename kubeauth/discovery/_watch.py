@@ -10,8 +10,8 @@ from typing import Generic, Protocol, TypeVar
 
 from anyio import sleep
 
-from kubeauth._credentials._clock import Clock
 from kubeauth._parsing import DocumentError, Json, read_json
+from kubeauth._runtime import Clock
 from kubeauth.errors import ConfigError, DiscoveryError, KubeAuthError
 
 logger = logging.getLogger("kubeauth.discovery")

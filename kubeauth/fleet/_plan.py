@@ -16,9 +16,9 @@ from kubeauth._compat import request_of
 from kubeauth._config._client_config import ClientConfig
 from kubeauth._config._contexts import Contexts
 from kubeauth._config._server import without_password
-from kubeauth._credentials._asked_source import AskedSource
-from kubeauth._credentials._credential import Credential
-from kubeauth._credentials._sources import who_is_asked
+from kubeauth._credentials.cache import select_provider
+from kubeauth._credentials.credential import Credential
+from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth._exec.config import ExecOptions
 from kubeauth._secret import Secret
 from kubeauth._transport._source import source_of
@@ -62,14 +62,14 @@ class Prepared:
 
     config: ClientConfig
     url: str
-    source: AskedSource | None
+    source: RefreshableSource | None
     """Whoever gives its credential; None if it stands in the config, or if there is none."""
 
     def signed(self, credential: Credential | None) -> ClientConfig:
         """The config with that credential in the place of whoever gave it."""
         if credential is None:
             return self.config
-        token, identity = credential.authorization, credential.identity
+        token, identity = credential.authorization, credential.client_certificate
         config = replace(
             self.config,
             exec=None,
@@ -124,14 +124,14 @@ class Plan:
     def prepared(self, name: str) -> Prepared:
         """The context `name`, resolved. Reads files, and asks nobody. KubeAuthError."""
         config = self.contexts.config(name)
-        source = source_of(config) if who_is_asked(config) is not None else None
+        source = source_of(config) if select_provider(config) is not None else None
         path = self.path if isinstance(self.path, str) else _called(self.path, config)
         _check(path)
         server_url_of(config, httpx.URL)  # it may be none
         # Not left to httpx: a path of two slashes would be another host's.
         server = httpx.URL(config.server).copy_with(userinfo=b"")
         url = f"{str(server).rstrip('/')}{path}"
-        return Prepared(config, url, cast(AskedSource | None, source))  # who is asked has such a one
+        return Prepared(config, url, cast(RefreshableSource | None, source))  # who is asked has such a one
 
     def left(self, began: float) -> float | None:
         """The seconds that a context may still take; None for any. An error if there are none."""

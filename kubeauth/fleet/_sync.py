@@ -10,9 +10,9 @@ from contextlib import suppress
 
 import httpx
 
-from kubeauth._credentials._asked_source import AskedSource
-from kubeauth._credentials._credential import Credential, Refusal
-from kubeauth._credentials._flight import again
+from kubeauth._credentials.credential import Credential, Unauthorized
+from kubeauth._credentials.refreshable import RefreshableSource
+from kubeauth._credentials.single_flight import copy_error
 from kubeauth.errors import CredentialError, KubeAuthError
 from kubeauth.fleet._answer import Answer
 from kubeauth.fleet._plan import FAILURES, MOST_REDIRECTS, Plan, Prepared, Reply, as_failures, now, origin_of
@@ -24,9 +24,9 @@ logger = logging.getLogger("kubeauth.fleet")
 class Login:
     """Whoever gives the credential of some contexts, while a call lasts. Asked once, if it fails."""
 
-    def __init__(self, source: AskedSource) -> None:
+    def __init__(self, source: RefreshableSource) -> None:
         self.source = source
-        self._before = source.latest
+        self._before = source.current
         self._failure: KubeAuthError | None = None
         self._is_renewed = False
         # Held while somebody is asked: who comes later finds what came of it, whatever that is.
@@ -34,12 +34,12 @@ class Login:
 
     def get(self) -> Credential:
         """A credential that is good now. The same KubeAuthError for all, if there is none."""
-        found = self.source.fresh(now())
+        found = self.source.cached_if_fresh(now())
         if found is not None:
             return found
         with self._gate:
             if self._failure is not None:
-                raise again(self._failure) from self._failure.__cause__
+                raise copy_error(self._failure) from self._failure.__cause__
             try:
                 return self.source.get()
             except KubeAuthError as error:
@@ -51,13 +51,13 @@ class Login:
         if refused is not self._before:
             return None
         with self._gate:
-            if self._is_renewed and self.source.latest is refused:
+            if self._is_renewed and self.source.current is refused:
                 return None
             self._is_renewed = True
             try:
-                newer = self.source.get(Refusal(refused, origin))
+                newer = self.source.get(Unauthorized(refused, origin))
             except KubeAuthError as error:
-                logger.warning("a server refused the credential, and there is no other: %s", error)
+                logger.warning("401 from an API server, and the credential could not be refreshed: %s", error)
                 return None
         return newer if newer != refused else None
 
@@ -68,24 +68,24 @@ class Logins:
     def __init__(self) -> None:
         # Guards both, for a few instructions.
         self._mu = threading.Lock()
-        self._known: dict[AskedSource, Login] = {}
+        self._known: dict[RefreshableSource, Login] = {}
         self._is_over = False
 
-    def of(self, source: AskedSource) -> Login:
+    def of(self, source: RefreshableSource) -> Login:
         """The same for all contexts that have it configured alike. CredentialError once it is closed."""
         with self._mu:
             if self._is_over:
                 raise CredentialError("nobody is asked any more: the call is over")
             if source not in self._known:
                 self._known[source] = Login(source)
-                source.join(self)
+                source.acquire(self)
             return self._known[source]
 
     def close(self) -> None:
         """Ends whatever still runs for nobody else. May be called again."""
         with self._mu:
             self._is_over = True
-            left = [source for source in self._known if source.leave(self)]
+            left = [source for source in self._known if source.release(self)]
         for source in left:
             run(source.stop)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from anyio import sleep, to_thread
 
 from kubeauth._config._files import read_file, reason
-from kubeauth._credentials._credential import Identity
-from kubeauth._credentials._keypair import load_problem
+from kubeauth._credentials.client_cert import try_load
+from kubeauth._credentials.credential import ClientCertificate
 from kubeauth._secret import Secret
 from kubeauth.errors import ConfigError
 
@@ -85,14 +85,14 @@ class ServedPair:
         # Called for every handshake, whether the client names a server or not.
         handshake.context = self._shown
 
-    def _read(self) -> tuple[bytes, Identity] | str:
+    def _read(self) -> tuple[bytes, ClientCertificate] | str:
         """What is in the files, and by what it can be told from others."""
         try:
             certificate, key = (read_file(str(file), can_wait=False) for file in self._files)
         except OSError as error:
             return f"{error.filename or self._place}: {reason(error)}"
         seen = sha256(certificate).digest() + sha256(key).digest()
-        return seen, Identity(certificate, Secret(key))
+        return seen, ClientCertificate(certificate, Secret(key))
 
     def _complain(self, problem: str) -> None:
         """Once for each thing that is wrong, not every few seconds."""
@@ -101,10 +101,10 @@ class ServedPair:
             logger.warning("the new certificate cannot be used, and the one before stays: %s", problem)
 
 
-def _context_with(identity: Identity) -> ssl.SSLContext | str:
+def _context_with(identity: ClientCertificate) -> ssl.SSLContext | str:
     """Or why not."""
     context = _server_context()
-    problem = load_problem(context, identity)
+    problem = try_load(context, identity)
     return context if problem is None else problem
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from anyio import Lock, sleep
 
-from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth.errors import ConfigError
 
 

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 import kubeauth
-from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth.gmsa import _review
 from kubeauth.gmsa._cluster import Cluster
 from kubeauth.gmsa._decision import Decision, Policy, denied

@@ -6,7 +6,7 @@ import ssl
 
 import httpx
 
-from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth._transport._httpx import LIMITS
 from kubeauth.inner import _loops, _threads
 from kubeauth.inner._async import AsyncBody, AsyncDirect

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from kubeauth._fork import call_after_fork
+from kubeauth._runtime import call_after_fork
 
 # Scheme, host, port, and whose certificate it must have: what was shown for one name is not for another.
 Origin = tuple[str, str, int, str]

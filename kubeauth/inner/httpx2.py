@@ -12,7 +12,7 @@ except ImportError as error:
         "kubeauth.inner.httpx2 needs httpx2. Install it: pip install 'kubeauth[httpx2]'"
     ) from error
 
-from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth._transport._httpx2 import LIMITS
 from kubeauth.inner import _loops, _threads
 from kubeauth.inner._async import AsyncBody, AsyncDirect

@@ -109,28 +109,30 @@ class Counts:
         self._ends: weakref.WeakKeyDictionary[object, dict[Gauge, float]] = weakref.WeakKeyDictionary()
         _everyone.add(self)
 
-    def policy_checked(self, *, allowed: bool) -> None:
+    def on_policy_check(self, *, allowed: bool) -> None:
         """The plugin policy was asked."""
         self._count(POLICY_CALLS, "allowed" if allowed else "denied")
 
-    def plugin_ran(self, *, status: str, code: int, seconds: float) -> None:
+    def on_plugin_run(self, *, status: str, code: int, seconds: float) -> None:
         """A plugin was called."""
         with self._lock:
             self._count(CALLS, str(code), status)
             self._add(RUN_SECONDS, seconds)
 
-    def renewed(self, *, reason: str, succeeded: bool) -> None:
+    def on_refresh(self, *, reason: str, succeeded: bool) -> None:
         """A credential was asked for."""
         self._count(RENEWALS, reason, "success" if succeeded else "failure")
 
-    def installed(self, source: object, *, certificate_ends: float | None, token_ends: float | None) -> None:
+    def on_credential(
+        self, source: object, *, certificate_expires: float | None, token_expires: float | None
+    ) -> None:
         """`source` has a new credential: its ends take the place of those of the one before."""
-        ends = {CERTIFICATE_TTL: certificate_ends, TOKEN_TTL: token_ends}
+        ends = {CERTIFICATE_TTL: certificate_expires, TOKEN_TTL: token_expires}
         with self._lock:
             self._ends[source] = {gauge: end for gauge, end in ends.items() if end is not None}
             self._note_ends()
 
-    def certificate_replaced(self, *, age: float, lifetime: float) -> None:
+    def on_certificate_rotated(self, *, age: float, lifetime: float) -> None:
         """A certificate gave way to another, or to none."""
         with self._lock:
             self._add(ROTATION_AGE, age)

@@ -67,9 +67,9 @@ POLICY_CALLS = Counter(
     ("status",),
 )
 RENEWALS = Counter(
-    "kubeauth_renewals_total",
-    "Credentials asked of exec plugins and OIDC issuers, by reason (first, expired, ahead, unauthorized) "
-    "and by result (success, failure).",
+    "kubeauth_credential_refreshes_total",
+    "Credentials fetched from exec plugins and OIDC issuers, by reason (first, expired, refresh_ahead, "
+    "unauthorized) and by result (success, failure).",
     ("reason", "result"),
 )
 # The kubelet's, for image credential providers.
@@ -117,6 +117,6 @@ CALL_RESULTS = [
 POLICY_ANSWERS = [(status,) for status in ("allowed", "denied")]
 RENEWAL_RESULTS = [
     (reason, result)
-    for reason in ("first", "expired", "ahead", "unauthorized")
+    for reason in ("first", "expired", "refresh_ahead", "unauthorized")
     for result in ("success", "failure")
 ]

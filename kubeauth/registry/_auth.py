@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from kubeauth._compat import copy_request
-from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth._secret import Secret
 from kubeauth._transport._httpx import forget
 from kubeauth.registry._driver import SIGNED, OnceBody, RegistryFlow, called_extensions, headers_of

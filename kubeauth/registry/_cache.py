@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 
-from kubeauth._credentials._clock import Clock
-from kubeauth._credentials._pace import NO_LIMIT, Limit
+from kubeauth._credentials.backoff import UNLIMITED, RateLimit
+from kubeauth._runtime import Clock
 from kubeauth.registry._key_index import NOTHING, KeyIndex
 from kubeauth.registry._keyring import Skipped
 from kubeauth.registry._values import RegistryCredential
@@ -66,7 +66,7 @@ class _Refusal:
     """What a registry did not take, and when that may count again."""
 
     digest: str
-    limit: Limit
+    limit: RateLimit
 
 
 class Cache:
@@ -123,12 +123,12 @@ class Cache:
             if not any(credential.digest == digest for credential in given.credentials):
                 continue  # it is another by now
             before = self._refusals.pop(key, None)
-            limit = before.limit if before is not None else NO_LIMIT
+            limit = before.limit if before is not None else UNLIMITED
             if limit.allows(now):
                 del self._entries[key]
-                limit = limit.after_a_run(now, chance)
+                limit = limit.after_run(now, chance)
             else:
-                limit = limit.refused(now)
+                limit = limit.after_401(now)
             if len(self._refusals) >= MOST_KEPT:
                 del self._refusals[next(iter(self._refusals))]
             self._refusals[key] = _Refusal(digest, limit)
@@ -145,7 +145,7 @@ class Cache:
                 continue
             if any(credential.digest == digest for credential in entry.given.credentials):
                 # Not none: where every run gives another one, and each is welcome for some images alone.
-                first = NO_LIMIT.after_a_run(self._clock.monotonic(), chance)
+                first = UNLIMITED.after_run(self._clock.monotonic(), chance)
                 self._refusals[key] = _Refusal(refusal.digest, first)
 
     def _sweep(self, now: float, date: float) -> None:

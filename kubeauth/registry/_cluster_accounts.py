@@ -14,10 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
-from kubeauth._fork import call_after_fork
 from kubeauth._parsing import DocumentError, Json, read_json
 from kubeauth._parsing.go import parse_rfc3339
+from kubeauth._runtime import SYSTEM_CLOCK, Clock, call_after_fork
 from kubeauth._secret import Secret
 from kubeauth.errors import ConfigError, RegistryError
 from kubeauth.registry._service_account import Pod, ServiceAccount
@@ -104,9 +103,9 @@ class ClusterServiceAccounts:
 
     async def aservice_account(self, pod: Pod) -> ServiceAccount:
         if self._async_client is None:
-            from kubeauth._credentials._gate import aside  # for those alone who have an event loop
+            from kubeauth._runtime import run_in_thread  # for those alone who have an event loop
 
-            return await aside(lambda: self.service_account(pod))
+            return await run_in_thread(lambda: self.service_account(pod))
         return _or_raise(_account(pod, await self._async_client.get(_path(pod))))
 
     def token(self, pod: Pod, account: ServiceAccount, audience: str) -> str:
@@ -119,9 +118,9 @@ class ClusterServiceAccounts:
 
     async def atoken(self, pod: Pod, account: ServiceAccount, audience: str) -> str:
         if self._async_client is None:
-            from kubeauth._credentials._gate import aside  # for those alone who have an event loop
+            from kubeauth._runtime import run_in_thread  # for those alone who have an event loop
 
-            return await aside(lambda: self.token(pod, account, audience))
+            return await run_in_thread(lambda: self.token(pod, account, audience))
         key = pod, account.uid, audience
         if (kept := self._kept(key)) is not None:
             return kept.reveal()

@@ -10,9 +10,9 @@ from contextlib import closing, contextmanager, suppress
 from typing import Any, ClassVar, Generic
 
 from kubeauth._compat import discard_content
-from kubeauth._credentials._clock import Clock
-from kubeauth._credentials._flight import Flight
+from kubeauth._credentials.single_flight import Call as SharedCall
 from kubeauth._http import parse_content_length
+from kubeauth._runtime import Clock
 from kubeauth._secret import Secret
 from kubeauth._transport._logs import keep_secrets_out_of_logs
 from kubeauth._transport._shapes import Request, RequestLike, Response, ResponseLike, URLLike
@@ -291,20 +291,20 @@ def _patience(request: RequestLike) -> float | None:
     return seconds
 
 
-def _wait(flight: Flight[Outcome], patience: float | None) -> None:
+def _wait(flight: SharedCall[Outcome], patience: float | None) -> None:
     # Never for oneself: a hook or a signal handler that asks while this thread asks would wait for ever.
-    if flight.pilot != threading.get_ident():
+    if flight.leader_thread != threading.get_ident():
         flight.wait(patience)
 
 
-async def _await(flight: Flight[Outcome], patience: float | None) -> None:
+async def _await(flight: SharedCall[Outcome], patience: float | None) -> None:
     # For those alone who have an event loop.
     from anyio import move_on_after
 
-    from kubeauth._credentials._gate import gate_of
+    from kubeauth._runtime import loop_lock
 
     # Of all tasks of a loop one occupies a thread; the others find that it has landed.
     with move_on_after(patience):
-        async with gate_of(flight):
-            if not flight.has_landed:
-                await flight.await_landing()
+        async with loop_lock(flight):
+            if not flight.is_done:
+                await flight.await_done()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 
-from kubeauth._credentials._clock import Clock
-from kubeauth._credentials._flight import Flight
+from kubeauth._credentials.single_flight import Call as SharedCall
+from kubeauth._runtime import Clock
 from kubeauth._secret import Secret
 from kubeauth._transport._shapes import URLLike
 from kubeauth.errors import ChallengeError
@@ -73,7 +73,7 @@ class Ask:
 class Wait:
     """Until somebody else's request for the same token is over; but no longer than for an answer."""
 
-    flight: Flight[Outcome]
+    flight: SharedCall[Outcome]
 
 
 @dataclass(slots=True)
@@ -285,10 +285,10 @@ class Dialogue:
     ) -> Generator[Step, None, tuple[Outcome, bool]]:
         """A token for `credential`, one request for all who want it; and whether that request was ours."""
         key = _key(way, credential)
-        late: Flight[Outcome] | None = None
+        late: SharedCall[Outcome] | None = None
         # Twice with others. If both came to nothing it is the network, and no time to wait for a turn.
         for _ in range(2):
-            own: Flight[Outcome] = Flight()
+            own: SharedCall[Outcome] = SharedCall()
             try:
                 boarded = self._kept.board(key, refused, own, late)
                 if isinstance(boarded, Token):
@@ -301,11 +301,11 @@ class Dialogue:
                 # Also when the client gave up, or was cancelled: then the generator is closed at its `yield`.
                 self._kept.abandon(key, own)
             yield Wait(boarded)
-            if (taken := boarded.taken()) is not None:
+            if (taken := boarded.result()) is not None:
                 return taken, False
             late = boarded
         outcome = yield from self._fetched(key, credential)
-        self._kept.land(key, Flight(), outcome)
+        self._kept.land(key, SharedCall(), outcome)
         return outcome, True
 
     def _fetched(self, key: Key, credential: RegistryCredential) -> Generator[Step, None, Outcome]:

@@ -8,9 +8,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kubeauth._credentials._clock import Clock
-from kubeauth._credentials._flight import Flight
-from kubeauth._fork import call_after_fork
+from kubeauth._credentials.single_flight import Call as SharedCall
+from kubeauth._runtime import Clock, call_after_fork
 from kubeauth.registry._scopes import Scopes
 from kubeauth.registry._token import Endpoint, Key, NoToken, Origin, Token
 
@@ -49,7 +48,7 @@ class Kept:
         self._mu = threading.RLock()
         self._tokens: _Recent[Key, Token] = _Recent()
         self._ways: _Recent[Place, Way] = _Recent()
-        self._flights: dict[Key, Flight[Outcome]] = {}
+        self._flights: dict[Key, SharedCall[Outcome]] = {}
         self._only: Origin | None = None
         call_after_fork(self)
 
@@ -79,8 +78,12 @@ class Kept:
             self._ways.drop((origin, None))
 
     def board(
-        self, key: Key, refused: Token | None, own: Flight[Outcome], late: Flight[Outcome] | None = None
-    ) -> Token | Flight[Outcome]:
+        self,
+        key: Key,
+        refused: Token | None,
+        own: SharedCall[Outcome],
+        late: SharedCall[Outcome] | None = None,
+    ) -> Token | SharedCall[Outcome]:
         """A token at hand, other than `refused`; or the flight to wait for. If `own`, the caller flies it.
 
         `late` is one that the caller has waited for in vain. Others may have more time.
@@ -92,25 +95,25 @@ class Kept:
                 if token is not refused and token.is_good(self._clock.monotonic(), self._clock.time()):
                     return token
                 self._tokens.drop(key)
-            own.pilot = threading.get_ident()
+            own.leader_thread = threading.get_ident()
             flight = self._flights.get(key)
             if flight is None or flight is late:
                 self._flights[key] = flight = own
             return flight
 
-    def land(self, key: Key, own: Flight[Outcome], outcome: Outcome) -> None:
+    def land(self, key: Key, own: SharedCall[Outcome], outcome: Outcome) -> None:
         """For everybody who waits; and a token for those who come."""
         with self._mu:
             if isinstance(outcome, Token):
                 self._tokens.put(key, outcome)
             self._taken_off_locked(key, own)
-        own.land(outcome)
+        own.complete(outcome)
 
-    def abandon(self, key: Key, own: Flight[Outcome]) -> None:
+    def abandon(self, key: Key, own: SharedCall[Outcome]) -> None:
         """If it has not landed, nobody flies it any more: who waited must see to it themselves."""
         with self._mu:
             self._taken_off_locked(key, own)
-        own.land(None)
+        own.complete(None)
 
     def drop(self, key: Key, token: Token) -> None:
         """It was refused, and there is no time to ask for another."""
@@ -123,7 +126,7 @@ class Kept:
         self._mu = threading.RLock()
         self._flights = {}
 
-    def _taken_off_locked(self, key: Key, own: Flight[Outcome]) -> None:
+    def _taken_off_locked(self, key: Key, own: SharedCall[Outcome]) -> None:
         if self._flights.get(key) is own:
             self._flights.pop(key, None)
 

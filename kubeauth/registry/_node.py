@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kubeauth._config._files import working_directory
 from kubeauth._config._surroundings import Surroundings
-from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth.registry._docker_config import KUBELET_ROOT, DockerConfig, NodePlaces, read_config
 from kubeauth.registry._keyring import Keyring, Skipped
 from kubeauth.registry._values import RegistryCredential

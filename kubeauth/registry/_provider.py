@@ -11,9 +11,15 @@ import traceback
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
-from kubeauth._credentials._clock import Clock
-from kubeauth._credentials._flight import Flight
-from kubeauth._credentials._flying import Flying, places
+from kubeauth._credentials.single_flight import (
+    Call,
+    Decision,
+    Lead,
+    SingleFlight,
+    Use,
+    Wait,
+    traceback_locations,
+)
 from kubeauth._exec.process import (
     MAX_OUTPUT,
     PluginProcess,
@@ -25,7 +31,7 @@ from kubeauth._exec.process import (
     stderr_suffix,
     stderr_text,
 )
-from kubeauth._fork import call_after_fork
+from kubeauth._runtime import Clock, call_after_fork
 from kubeauth.errors import KubeAuthError, ProviderError
 from kubeauth.registry._cache import Cache, Given, base_key
 from kubeauth.registry._config import Provider
@@ -51,7 +57,7 @@ class _Failure:
     cause: OSError | None = None
 
 
-class AskedProvider(Flying[Given]):
+class AskedProvider(SingleFlight[Given]):
     """A provider of the configuration, and its program."""
 
     def __init__(
@@ -77,20 +83,20 @@ class AskedProvider(Flying[Given]):
         # Guards everything below, for a few instructions; never held over a run or an `await`.
         self._mu = threading.Lock()
         self._cache = Cache(clock)
-        self._flights: dict[Hashable, Flight[Given]] = {}
+        self._calls: dict[Hashable, Call[Given]] = {}
         self._is_closed = False
         call_after_fork(self)
 
     def get(self, image: str, account: Account | None) -> Given:
         """What it gives for `image`: kept, or asked for. ProviderError if it gives nothing that is of use."""
-        return self._taken(
-            lambda own: self._board(image, account, own), lambda own: self._fly(image, account, own)
+        return self.run(
+            lambda own: self._decide(image, account, own), lambda own: self._fetch(image, account, own)
         )
 
     async def aget(self, image: str, account: Account | None) -> Given:
         """As `get`, off the event loop. Cancelling leaves the run to itself, and its result to the others."""
-        return await self._ataken(
-            lambda own: self._board(image, account, own), lambda own: self._fly(image, account, own)
+        return await self.arun(
+            lambda own: self._decide(image, account, own), lambda own: self._fetch(image, account, own)
         )
 
     def refused(self, image: str, credential: RegistryCredential) -> None:
@@ -109,8 +115,8 @@ class AskedProvider(Flying[Given]):
         """Ends what runs. Who waits for it is told, and so is who comes later."""
         with self._mu:
             self._is_closed = True
-            for flight in self._flights.values():
-                flight.was_stopped = True
+            for call in self._calls.values():
+                call.cancelled = True
         for child in list(self._children):
             child.stop()
 
@@ -118,10 +124,10 @@ class AskedProvider(Flying[Given]):
         """In a child: the lock may be held, and what runs is the parent's."""
         self._mu = threading.Lock()
         self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
-        self._flights = {}
+        self._calls = {}
         self._children = set()
 
-    def _board(self, image: str, account: Account | None, own: Flight[Given]) -> Given | Flight[Given]:
+    def _decide(self, image: str, account: Account | None, own: Call[Given]) -> Decision[Given]:
         key = account.key if account is not None else ()
         # By image, not by what the answer will be kept under, which nobody knows yet (4.11). Tokens never
         # share a run, though their answers may share a place (4.20).
@@ -131,26 +137,27 @@ class AskedProvider(Flying[Given]):
                 raise self._failed(image, "it is closed", "closed")
             # Under the lock that a run lands under: who comes a moment too late finds what it gave (4.12).
             if (given := self._cache.get(image, key)) is not None:
-                return given
-            return self._flights.setdefault(own.key, own)
+                return Use(given)
+            call = self._calls.setdefault(own.key, own)
+            return Lead(call) if call is own else Wait(call)
 
-    def _fly(self, image: str, account: Account | None, flight: Flight[Given]) -> None:
+    def _fetch(self, image: str, account: Account | None, call: Call[Given]) -> None:
         """Runs it, and lands whatever comes of it."""
         try:
-            flight.pilot = threading.get_ident()
+            call.leader_thread = threading.get_ident()
             started = time.monotonic()
             # Whoever stops it now may come before there is a program to stop.
             with self._room:
-                response = self._asked_for(image, account, lambda: flight.was_stopped)
+                response = self._asked_for(image, account, lambda: call.cancelled)
             given = self._given(response)
         except KubeAuthError as error:
             # Once for all who wait for it; others are asked all the same (3.17).
             logger.warning("%s\nThe lookup goes on without it", error)
-            self._land_failure(flight, error)
+            self._fail(call, error)
         except Exception as error:
             what = type(error).__name__
-            logger.error("unexpected %s in:\n%s", what, places(error))  # noqa: TRY400 -- its words
-            self._land_failure(flight, self._fault(error))
+            logger.error("unexpected %s in:\n%s", what, traceback_locations(error))  # noqa: TRY400 -- its words
+            self._fail(call, self._internal_error(error))
         except BaseException as error:  # Ctrl-C
             # Where it struck, variables may hold what was said, either way.
             traceback.clear_frames(error.__traceback__)
@@ -158,15 +165,15 @@ class AskedProvider(Flying[Given]):
         else:
             with self._mu:
                 self._keep_locked(image, account, response, given)
-                self._landed_locked(flight)
+                self._end_call_locked(call)
             seconds = time.monotonic() - started
             told = self.config.name, len(given.credentials), image, seconds
             logger.info("provider %s gave %d credentials for %s in %.1f s", *told)
             for key, why in given.skipped:
                 logger.warning("provider %s: left out the key %s: %s", self.config.name, key, why)
-            flight.land(given)
+            call.complete(given)
         finally:
-            self._abandon(flight)
+            self._cancel(call)
 
     def _keep_locked(self, image: str, account: Account | None, response: Response, given: Given) -> None:
         seconds = response.cache_duration
@@ -183,23 +190,23 @@ class AskedProvider(Flying[Given]):
         good, skipped = placed(entries, f"provider {self.config.name}")
         return Given(tuple(good), tuple(skipped))
 
-    def _land_failure(self, flight: Flight[Given], error: KubeAuthError) -> None:
+    def _fail(self, call: Call[Given], error: KubeAuthError) -> None:
         error.with_traceback(None)
         with self._mu:
-            self._landed_locked(flight)
-        flight.land(error)
+            self._end_call_locked(call)
+        call.complete(error)
 
-    def _abandon(self, flight: Flight[Given]) -> None:
+    def _cancel(self, call: Call[Given]) -> None:
         with self._mu:
-            self._landed_locked(flight)
-        flight.land(None)
+            self._end_call_locked(call)
+        call.complete(None)
 
-    def _landed_locked(self, flight: Flight[Given]) -> None:
-        if self._flights.get(flight.key) is flight:
-            del self._flights[flight.key]
+    def _end_call_locked(self, call: Call[Given]) -> None:
+        if self._calls.get(call.key) is call:
+            del self._calls[call.key]
 
     @property
-    def _asked(self) -> str:
+    def _name(self) -> str:
         return f"provider {self.config.name}"
 
     def _error(self, message: str) -> ProviderError:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth.errors import KubeAuthError, Problem, ProviderConfigError, ProviderError, RegistryError
 from kubeauth.metrics import COUNTS
 from kubeauth.registry._cache import Given
@@ -184,9 +184,9 @@ class CredentialProviders:
 
     async def aclose(self) -> None:
         """As `close`, off the event loop."""
-        from kubeauth._credentials._gate import aside  # for those alone who have an event loop
+        from kubeauth._runtime import run_in_thread  # for those alone who have an event loop
 
-        await aside(self.close)
+        await run_in_thread(self.close)
 
     def __enter__(self) -> Self:
         return self

@@ -119,9 +119,9 @@ class Accounts:
             return _without(wanted)
         source = self._source
         if not isinstance(source, AsyncServiceAccountSource):
-            from kubeauth._credentials._gate import aside  # for those alone who have an event loop
+            from kubeauth._runtime import run_in_thread  # for those alone who have an event loop
 
-            return await aside(lambda: self.get(wanted, pod))
+            return await run_in_thread(lambda: self.get(wanted, pod))
         account = await source.aservice_account(pod)
         annotations = _chosen(wanted, account)
         if isinstance(annotations, NotAsked):

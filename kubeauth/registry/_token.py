@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import quote_plus, urlencode
 
-from kubeauth._credentials._credential import header_problem
+from kubeauth._credentials.credential import find_header_problem
 from kubeauth._parsing import DocumentError, Json, read_json
 from kubeauth._parsing.go import parse_rfc3339
 from kubeauth._secret import Secret
@@ -218,7 +218,7 @@ def token_of(
     text = next(filter(None, (_text(found, name) for name in names)), "")
     if not text:
         return NoToken("there is no token in its reply", reply.status)
-    if why := header_problem(text):
+    if why := find_header_problem(text):
         return NoToken(f"its token cannot be sent: {why}", reply.status)
     seconds = _lifetime(found, date) - _SKEW
     return Token(Secret(f"Bearer {text}"), now + seconds, date + seconds)
@@ -226,7 +226,7 @@ def token_of(
 
 def registry_token(credential: RegistryCredential) -> Secret[str] | str:
     """The header for a token that a registry takes as it is (9.9); or why it cannot be sent."""
-    why = header_problem(credential.registry_token)
+    why = find_header_problem(credential.registry_token)
     return f"its token cannot be sent: {why}" if why else Secret(f"Bearer {credential.registry_token}")
 
 

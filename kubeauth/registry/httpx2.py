@@ -11,7 +11,7 @@ except ImportError as error:
     ) from error
 
 from kubeauth._compat import copy_request
-from kubeauth._credentials._clock import SYSTEM_CLOCK, Clock
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth._secret import Secret
 from kubeauth._transport._httpx2 import forget
 from kubeauth.registry._driver import SIGNED, OnceBody, RegistryFlow, called_extensions, headers_of

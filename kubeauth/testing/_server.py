@@ -16,8 +16,8 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from kubeauth._config._client_config import ClientConfig
-from kubeauth._credentials._credential import Identity
-from kubeauth._credentials._keypair import load_identity
+from kubeauth._credentials.client_cert import load_client_cert
+from kubeauth._credentials.credential import ClientCertificate
 from kubeauth._secret import Secret
 from kubeauth.testing._authority import Authority, KeyPair
 from kubeauth.testing._http import Listener, RawRequest
@@ -251,7 +251,7 @@ class APIServer:
 
     def _context(self, pair: KeyPair, require_certificate: bool) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        load_identity(context, Identity(pair.certificate, Secret(pair.key)))
+        load_client_cert(context, ClientCertificate(pair.certificate, Secret(pair.key)))
         # As a real API server: it asks everybody for a certificate, and few have one.
         context.verify_mode = ssl.CERT_REQUIRED if require_certificate else ssl.CERT_OPTIONAL
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

@@ -13,8 +13,8 @@ from aiohttp import web
 from anyio.from_thread import start_blocking_portal
 from cryptography import x509
 
-from kubeauth._credentials._credential import Identity
-from kubeauth._credentials._keypair import load_identity
+from kubeauth._credentials.client_cert import load_client_cert
+from kubeauth._credentials.credential import ClientCertificate
 from kubeauth._secret import Secret
 from kubeauth.testing import Authority
 
@@ -46,7 +46,7 @@ class Shells:
     async def start(self) -> web.AppRunner:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         pair = self.authority.server("127.0.0.1")
-        load_identity(context, Identity(pair.certificate, Secret(pair.key)))
+        load_client_cert(context, ClientCertificate(pair.certificate, Secret(pair.key)))
         context.verify_mode = ssl.CERT_OPTIONAL
         context.load_verify_locations(cadata=self.authority.pem.decode())
         app = web.Application()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kubeauth import ClientConfig, Secret
-from kubeauth._credentials._credential import Identity
+from kubeauth._credentials.credential import ClientCertificate
 from kubeauth.cli._doctor_findings import Level
 from kubeauth.cli._doctor_given import Given, lives_of
 from kubeauth.cli._doctor_static import client_cert_finding, identity_lives
@@ -195,7 +195,7 @@ class TestCertificates:
         assert found.levels["client-cert"] is Level.OK
 
     def test_one_whose_dates_cannot_be_told(self) -> None:
-        odd = Identity(b"OpenSSL may take it", Secret(b""))
+        odd = ClientCertificate(b"OpenSSL may take it", Secret(b""))
         finding = client_cert_finding(ClientConfig(server="https://h", client_cert_data=b"x"), odd, 0.0)
         assert (finding.level, list(identity_lives(odd))) == (Level.OK, [])
 

@@ -206,7 +206,7 @@ class TestLogs:
         path.write_text(json.dumps(api.kubeconfig({"exec": plugin.stanza()})))
         said = self.logged(4).splitlines()[1]
         until = r", expires \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ" if lifetime else ""
-        expected = rf"I kubeauth.credentials: plugin {plugin.path} gave a token in \d+\.\d s{until}"
+        expected = rf"I kubeauth.credentials: plugin {plugin.path} returned a token in \d+\.\d s{until}"
         assert re.fullmatch(expected, said)
 
     def test_nobody_can_steer_a_terminal_by_them(self) -> None:

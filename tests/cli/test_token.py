@@ -112,9 +112,7 @@ class TestToken:
         as_user({"exec": plugin.stanza()})
         ran = run("token")
         assert (ran.status, ran.out) == (Status.OK, "the-plugins\n")
-        assert ran.err.startswith(
-            "warning: getting credentials: exec plugin returned a credential that is already over."
-        )
+        assert ran.err.startswith("warning: getting credentials: exec plugin returned an expired credential.")
 
 
 class TestNoToken:

@@ -153,7 +153,7 @@ def test_a_file_that_cannot_be_read_any_more_is_told(
     path = tmp_path / "with-file"
     path.write_text(json.dumps(api.kubeconfig({"tokenFile": str(token)})))
     # Due at once, and gone by then.
-    monkeypatch.setattr("kubeauth._credentials._static.TOKEN_EVERY", 0.0)
+    monkeypatch.setattr("kubeauth._credentials.files.TOKEN_INTERVAL", 0.0)
 
     class Asking(_asking.Asking):
         def __init__(self, flags: Flags) -> None:

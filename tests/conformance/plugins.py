@@ -91,19 +91,21 @@ class Seen:
         self.installs: list[tuple[float | None, float | None]] = []
         self.ages: list[float] = []
 
-    def policy_checked(self, *, allowed: bool) -> None:
+    def on_policy_check(self, *, allowed: bool) -> None:
         self.policy.append(allowed)
 
-    def plugin_ran(self, *, status: str, code: int, seconds: float) -> None:
+    def on_plugin_run(self, *, status: str, code: int, seconds: float) -> None:
         self.calls.append((status, code))
 
-    def renewed(self, *, reason: str, succeeded: bool) -> None:
+    def on_refresh(self, *, reason: str, succeeded: bool) -> None:
         self.renewals.append((reason, succeeded))
 
-    def installed(self, source: object, *, certificate_ends: float | None, token_ends: float | None) -> None:
-        self.installs.append((certificate_ends, token_ends))
+    def on_credential(
+        self, source: object, *, certificate_expires: float | None, token_expires: float | None
+    ) -> None:
+        self.installs.append((certificate_expires, token_expires))
 
-    def certificate_replaced(self, *, age: float, lifetime: float) -> None:
+    def on_certificate_rotated(self, *, age: float, lifetime: float) -> None:
         self.ages.append(age)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kubeauth import ExecOptions
-from kubeauth._credentials._asked_source import AskedSource
+from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth._exec.plugin import Plugin, decide_interactive
 from kubeauth.errors import PluginFailed, PluginTimeout
 from kubeauth.testing import APIServer, FakeClock
@@ -252,11 +252,11 @@ def test_a_person_may_take_their_time_x18(tmp_path: Path) -> None:
     script = ShellPlugin(tmp_path)
     script.path.write_text(f"#!/bin/sh\nsleep 0.3\nprintf '{credential('slow')}'\n")
     config = exec_config(script.path, options=ExecOptions(timeout=0.05))
-    answer = Plugin(config, None, Seen(), is_terminal=lambda: True).ask()
+    answer = Plugin(config, None, Seen(), is_terminal=lambda: True).fetch()
     assert answer.token is not None
     script.path.write_text("#!/bin/sh\nexec sleep 600\n")
     with pytest.raises(PluginTimeout):
-        Plugin(config, None, Seen(), is_terminal=lambda: False).ask()
+        Plugin(config, None, Seen(), is_terminal=lambda: False).fetch()
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_what_is_said_on_a_terminal_is_not_denied_x18(tmp_path: Path, tty: bool,
     script = ShellPlugin(tmp_path)
     script.path.write_text("#!/bin/sh\nexit 3\n")
     with pytest.raises(PluginFailed, match=f"exit code 3\\. {words}; run the command"):
-        Plugin(exec_config(script.path), None, Seen(), is_terminal=lambda: tty).ask()
+        Plugin(exec_config(script.path), None, Seen(), is_terminal=lambda: tty).fetch()
 
 
 @pytest.mark.parametrize("tty", [False, True])
@@ -276,12 +276,12 @@ def test_nobody_is_asked_in_the_background_x19_x43(tmp_path: Path, clock: FakeCl
     script = ShellPlugin(tmp_path, credential("one", expires=clock.time() + 1000))
     asked = Plugin(exec_config(script.path), None, Seen(), is_terminal=lambda: tty)
     seen = Seen()
-    source = AskedSource(asked, clock, seen)
+    source = RefreshableSource(asked, clock, seen)
     first = source.get()
     script.says(credential("two", expires=clock.time() + 3000))
     clock.advance(950)
     before = set(threading.enumerate())
-    assert source.fresh(clock.monotonic()) is None
+    assert source.cached_if_fresh(clock.monotonic()) is None
     assert source.get() is first
     if tty:
         assert set(threading.enumerate()) <= before
@@ -291,6 +291,6 @@ def test_nobody_is_asked_in_the_background_x19_x43(tmp_path: Path, clock: FakeCl
         assert seen.renewals == [("first", True), ("expired", True)]
     else:
         wait_until(lambda: len(seen.renewals) == 2)  # which is said when it is done
-        assert source.latest is not first
-        assert seen.renewals == [("first", True), ("ahead", True)]
+        assert source.current is not first
+        assert seen.renewals == [("first", True), ("refresh_ahead", True)]
     assert len(script.infos) == 2

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.x509 import load_pem_x509_certificate
 
-from kubeauth._credentials._asked_source import AskedSource
+from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth._exec.plugin import Plugin
 from kubeauth.errors import PluginFailed
 from kubeauth.metrics import Collector, Counts
@@ -32,7 +32,7 @@ def test_the_end_is_the_certificates_and_not_the_timestamps_m4(tmp_path: Path, c
     pair = Authority().client("carol", not_after=ends)
     counts = Counts()
     script = ShellPlugin(tmp_path, credential(None, pair, expires=clock.time() + 60))
-    source = AskedSource(Plugin(exec_config(script.path), None, counts), clock, counts)
+    source = RefreshableSource(Plugin(exec_config(script.path), None, counts), clock, counts)
 
     def ttl() -> float | None:
         return value(counts, "rest_client_exec_plugin_ttl_seconds", clock.time())
@@ -55,11 +55,11 @@ def test_calls_by_what_came_of_them_m1_m2(tmp_path: Path, clock: FakeClock) -> N
     counts = Counts()
     script = ShellPlugin(tmp_path)
     asked = Plugin(exec_config(script.path), None, counts)
-    asked.ask()
+    asked.fetch()
     script.says("", exit_code=17)
     for _ in range(2):
         with pytest.raises(PluginFailed):
-            asked.ask()
+            asked.fetch()
 
     def calls(code: str, status: str) -> float | None:
         name = "rest_client_exec_plugin_call_total"

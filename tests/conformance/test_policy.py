@@ -65,7 +65,7 @@ def outcome(policy: str, entries: list[str] | None, command: str) -> str:
     if problem := policy_problem(policy, entries):
         return "unknown" if problem.startswith("unknown plugin policy") else "inconsistent"
     try:
-        plugin(exec_config(command, policy=PluginPolicy(policy, tuple(entries or ())))).ask()
+        plugin(exec_config(command, policy=PluginPolicy(policy, tuple(entries or ())))).fetch()
     except PluginNotFound:
         return "not found"
     except PluginNotAllowed as error:
@@ -110,10 +110,10 @@ class TestMetrics:
         asked = plugin(exec_config(f"./{RELATIVE}", policy=policy), seen)
         for _ in range(2):
             if allowed:
-                asked.ask()
+                asked.fetch()
             else:
                 with pytest.raises(PluginNotAllowed):
-                    asked.ask()
+                    asked.fetch()
         assert seen.policy == [allowed] * 2
         assert len(seen.calls) == len(testdata.infos) == (2 if allowed else 0)
 
@@ -167,55 +167,55 @@ def test_by_a_client_t56_t57_t58_t59_t60_t61_t62_p4_p5(
 
 
 class TestMatching:
-    def ask(self, command: str | Path, *entries: str | Path) -> None:
-        plugin(exec_config(command, policy=PluginPolicy.allowlist([str(each) for each in entries]))).ask()
+    def fetch(self, command: str | Path, *entries: str | Path) -> None:
+        plugin(exec_config(command, policy=PluginPolicy.allowlist([str(each) for each in entries]))).fetch()
 
     def test_text_and_nothing_else_p6(self, binaries: Path, tmp_path: Path) -> None:
         (tmp_path / "link").symlink_to(binaries / "plug")
         os.link(binaries / "plug", tmp_path / "hard")
         for entry in (tmp_path / "link", tmp_path / "hard", binaries / "PLUG"):
             with pytest.raises(PluginNotAllowed, match="is not permitted"):
-                self.ask(binaries / "plug", entry)
-        self.ask(tmp_path / "link", tmp_path / "link")
+                self.fetch(binaries / "plug", entry)
+        self.fetch(tmp_path / "link", tmp_path / "link")
 
     def test_arguments_and_environment_have_no_part_p6(self, binaries: Path) -> None:
         policy = PluginPolicy.allowlist(["plug"])
-        plugin(exec_config("plug", args=["--anything"], env={"A": "b"}, policy=policy)).ask()
+        plugin(exec_config("plug", args=["--anything"], env={"A": "b"}, policy=policy)).fetch()
 
     def test_a_name_and_a_path_p5_p7(self, binaries: Path, tmp_path: Path) -> None:
-        self.ask("plug", "plug")  # whatever PATH leads to
-        self.ask(binaries / "plug", "plug")  # if PATH leads there
-        self.ask("plug", binaries / "plug")
+        self.fetch("plug", "plug")  # whatever PATH leads to
+        self.fetch(binaries / "plug", "plug")  # if PATH leads there
+        self.fetch("plug", binaries / "plug")
         (tmp_path / "elsewhere").mkdir()
         elsewhere = ShellPlugin(tmp_path / "elsewhere", name="plug").path
         with pytest.raises(PluginNotAllowed, match="is not permitted"):
-            self.ask(elsewhere, "plug")
+            self.fetch(elsewhere, "plug")
         with pytest.raises(PluginNotAllowed, match="is not permitted"):
-            self.ask("plug", elsewhere)
+            self.fetch("plug", elsewhere)
         with pytest.raises(PluginNotAllowed, match="is not permitted"):
-            self.ask("plug", "other")
+            self.fetch("plug", "other")
 
     def test_what_is_not_there_p5(self, binaries: Path) -> None:
         """Listed literally, it passes and is not found; else it cannot be resolved."""
         with pytest.raises(PluginNotFound):
-            self.ask("missing", "missing")
+            self.fetch("missing", "missing")
         with pytest.raises(
             PluginNotAllowed,
             match='plugin path "missing" cannot be resolved for credential plugin allowlist check',
         ):
-            self.ask("missing", binaries / "missing")
+            self.fetch("missing", binaries / "missing")
         with pytest.raises(PluginNotAllowed, match="cannot be resolved"):
-            self.ask(binaries / "missing", "missing")
+            self.fetch(binaries / "missing", "missing")
 
     def test_what_was_resolved_once_stays_allowed_p8(
         self, binaries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         asked = plugin(exec_config(binaries / "plug", policy=PluginPolicy.allowlist(["plug"])))
-        asked.ask()
+        asked.fetch()
         monkeypatch.setenv("PATH", "/usr/bin:/bin")
-        asked.ask()
+        asked.fetch()
         with pytest.raises(PluginNotAllowed):
-            self.ask(binaries / "plug", "plug")  # another plugin finds out for itself
+            self.fetch(binaries / "plug", "plug")  # another plugin finds out for itself
 
     def test_what_was_allowed_is_what_is_run_p5(
         self, binaries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -225,7 +225,7 @@ class TestMatching:
         ShellPlugin(tmp_path / "evil", credential("evil"), name="plug")
         env = {"PATH": f"{tmp_path}/evil:/usr/bin:/bin"}
         policy = PluginPolicy.allowlist([str(binaries / "plug")])
-        answer = plugin(exec_config("plug", env=env, policy=policy)).ask()
+        answer = plugin(exec_config("plug", env=env, policy=policy)).fetch()
         assert answer.token is not None
         assert answer.token.reveal() == "foo-bar"
 

@@ -67,7 +67,7 @@ def beta(path: Path, **fields: Any) -> Any:
 class TestRefresh:
     def test_a_certificate_t2_x40(self, tmp_path: Path) -> None:
         script = ShellPlugin(tmp_path, credential(None, PAIR, version=V1BETA1))
-        answer = plugin(beta(script.path)).ask()
+        answer = plugin(beta(script.path)).fetch()
         assert answer.token is None
         assert answer.key is not None
         assert (answer.certificate, answer.key.reveal()) == (PAIR.certificate, PAIR.key)
@@ -111,7 +111,7 @@ class TestRefresh:
         options = ExecOptions(stdin_unavailable=unavailable)
         asked = plugin(beta(script.path, interactive_mode=mode, options=options), tty=tty)
         for _ in range(2):  # on every run
-            assert token(asked.ask()) == "foo-bar"
+            assert token(asked.fetch()) == "foo-bar"
         assert [json.loads(each) for each in script.infos] == [info] * 2
 
     @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ class TestRefresh:
     ) -> None:
         script, seen = ShellPlugin(tmp_path), Seen()
         with pytest.raises(PluginNeedsTerminal) as caught:
-            plugin(exec_config(script.path, interactive_mode=mode, options=options), seen, tty=tty).ask()
+            plugin(exec_config(script.path, interactive_mode=mode, options=options), seen, tty=tty).fetch()
         expected = f"getting credentials: exec plugin cannot support interactive mode: {why}. "
         assert str(caught.value).startswith(expected)
         # Not started, and not counted: neither as a call nor by the policy.
@@ -140,7 +140,7 @@ class TestRefresh:
     def test_an_end_that_is_past_t16_x45(self, tmp_path: Path) -> None:
         output = credential("foo-bar", version=V1BETA1, expirationTimestamp="2006-01-02T15:04:05Z")
         script = ShellPlugin(tmp_path, output)
-        answer = plugin(beta(script.path)).ask()
+        answer = plugin(beta(script.path)).fetch()
         assert (token(answer), answer.expires) == ("foo-bar", 1136214245)
 
     @pytest.mark.parametrize(
@@ -155,11 +155,11 @@ class TestRefresh:
     ) -> None:
         script = ShellPlugin(tmp_path, json.dumps(document))
         with pytest.raises(PluginOutputError, match=why):
-            plugin(beta(script.path)).ask()
+            plugin(beta(script.path)).fetch()
 
     def test_an_unknown_binary_t20_x24(self) -> None:
         with pytest.raises(PluginNotFound) as caught:
-            plugin(beta(Path("does not exist"), install_hint="some install hint")).ask()
+            plugin(beta(Path("does not exist"), install_hint="some install hint")).fetch()
         text = str(caught.value)
         assert text.startswith("getting credentials: exec: executable does not exist not found\n\n")
         assert text.endswith("\n\nsome install hint")
@@ -169,14 +169,14 @@ class TestRefresh:
         script = ShellPlugin(tmp_path)
         script.says("", exit_code=73)
         with pytest.raises(PluginFailed) as caught:
-            plugin(beta(script.path)).ask()
+            plugin(beta(script.path)).fetch()
         assert f"exec: executable {script.path} failed with exit code 73" in str(caught.value)
         assert caught.value.exit_code == 73
 
     @pytest.mark.parametrize("told", [pytest.param(True, id="T22"), pytest.param(False, id="T23")])
     def test_the_cluster_t22_t23_x6(self, tmp_path: Path, told: bool) -> None:
         script = ShellPlugin(tmp_path, credential("foo-bar", version=V1BETA1))
-        plugin(beta(script.path, provide_cluster_info=told), cluster=CLUSTER).ask()
+        plugin(beta(script.path, provide_cluster_info=told), cluster=CLUSTER).fetch()
         spec: dict[str, Any] = {"interactive": False}
         if told:
             spec["cluster"] = {
@@ -191,7 +191,7 @@ class TestRefresh:
     @pytest.mark.parametrize("version", [pytest.param(V1, id="T24"), pytest.param(V1BETA1, id="T5")])
     def test_both_versions_are_one_shape_t24_x2(self, tmp_path: Path, version: str) -> None:
         script = ShellPlugin(tmp_path, credential("foo-bar", version=version))
-        assert token(plugin(exec_config(script.path, api_version=version)).ask()) == "foo-bar"
+        assert token(plugin(exec_config(script.path, api_version=version)).fetch()) == "foo-bar"
         (info,) = script.infos
         assert json.loads(info) == {**NOT_INTERACTIVE, "apiVersion": version}
 
@@ -205,7 +205,7 @@ class TestWhatItIsTold:
             proxy_url="http://p",
             disable_compression=True,
         )
-        plugin(exec_config(script.path, provide_cluster_info=True), cluster=cluster).ask()
+        plugin(exec_config(script.path, provide_cluster_info=True), cluster=cluster).fetch()
         # Where there is no extension, it is null and not left out.
         assert script.infos == [
             f'{{"kind":"ExecCredential","apiVersion":"{V1}","spec":{{"cluster":{{'
@@ -228,7 +228,7 @@ class TestWhatItIsTold:
     ) -> None:
         script = ShellPlugin(tmp_path)
         cluster = ExecCluster(server="s", config=value)
-        plugin(exec_config(script.path, provide_cluster_info=True), cluster=cluster).ask()
+        plugin(exec_config(script.path, provide_cluster_info=True), cluster=cluster).fetch()
         assert f',"config":{written}}},"interactive"' in script.infos[0]
 
     def test_the_final_config_is_told_x8(
@@ -289,9 +289,9 @@ class TestEnvironment:
         monkeypatch.setenv("SHARED", "parent")
         monkeypatch.setenv("KUBERNETES_EXEC_INFO", "inherited")
         monkeypatch.setenv("ONLY_PARENT", "1")
-        asked.ask()
+        asked.fetch()
         monkeypatch.setenv("ONLY_PARENT", "2")  # the parent's is read again for each run
-        asked.ask()
+        asked.fetch()
         for number, run in enumerate(script.runs, start=1):
             assert run.environment["SHARED"] == "config"
             assert run.environment["ONLY_CONFIG"] == ""
@@ -301,7 +301,7 @@ class TestEnvironment:
     def test_nothing_is_expanded_x11(self, tmp_path: Path) -> None:
         script = PluginScript(tmp_path)
         words = ["$HOME", "~", "%PATH%", "`id`", "a b", "", "*", "ünï"]
-        plugin(exec_config(script.path, args=words, env={"V": "$HOME ~"})).ask()
+        plugin(exec_config(script.path, args=words, env={"V": "$HOME ~"})).fetch()
         (run,) = script.runs
         assert run.arguments == words
         assert run.environment["V"] == "$HOME ~"
@@ -310,7 +310,7 @@ class TestEnvironment:
     def test_a_nul_byte_is_an_internal_error_x11_m1(self, tmp_path: Path, fields: dict[str, Any]) -> None:
         script, seen = ShellPlugin(tmp_path), Seen()
         with pytest.raises(PluginNotStarted, match="NUL byte"):
-            plugin(exec_config(script.path, **fields), seen).ask()
+            plugin(exec_config(script.path, **fields), seen).fetch()
         assert seen.calls == [("client_internal_error", 1)]
         assert seen.policy == [True]
 
@@ -321,7 +321,7 @@ class TestEnvironment:
         )
         os.environb[b"ODD"] = b"\xff\xfe"
         try:
-            plugin(exec_config(script.path)).ask()
+            plugin(exec_config(script.path)).fetch()
         finally:
             del os.environb[b"ODD"]
         assert (tmp_path / "odd").read_bytes() == b"\xff\xfe"
@@ -337,10 +337,10 @@ class TestWhereItIs:
         ShellPlugin(tmp_path / "theirs", credential("theirs"), name="plug")
         monkeypatch.setenv("PATH", f"{tmp_path}/ours:/usr/bin:/bin")
         env = {"PATH": f"{tmp_path}/theirs:/usr/bin:/bin"}
-        assert token(plugin(exec_config("plug", env=env)).ask()) == "ours"
+        assert token(plugin(exec_config("plug", env=env)).fetch()) == "ours"
         monkeypatch.setenv("PATH", "/usr/bin:/bin")
         with pytest.raises(PluginNotFound):
-            plugin(exec_config("plug", env=env)).ask()
+            plugin(exec_config("plug", env=env)).fetch()
 
     def test_the_first_that_can_be_run_x12(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("a", "b", "c"):
@@ -349,7 +349,7 @@ class TestWhereItIs:
         ShellPlugin(tmp_path / "b", name="plug").path.chmod(0o600)
         ShellPlugin(tmp_path / "c", credential("c"), name="plug")
         monkeypatch.setenv("PATH", f"{tmp_path}/a:{tmp_path}/b:{tmp_path}/c:/usr/bin:/bin")
-        assert token(plugin(exec_config("plug")).ask()) == "c"
+        assert token(plugin(exec_config("plug")).fetch()) == "c"
 
     def test_a_path_counts_from_the_working_directory_x12(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -358,7 +358,7 @@ class TestWhereItIs:
         ShellPlugin(tmp_path / "bin")
         monkeypatch.chdir(tmp_path)
         for command in ("bin/plugin", "./bin//plugin", "bin/../bin/plugin"):
-            assert token(plugin(exec_config(command)).ask()) == "foo-bar"
+            assert token(plugin(exec_config(command)).fetch()) == "foo-bar"
 
     def test_a_dot_in_front_is_cleaned_away_x13(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -367,7 +367,7 @@ class TestWhereItIs:
         ShellPlugin(tmp_path)
         monkeypatch.chdir(tmp_path)
         with pytest.raises(PluginNotFound, match="executable plugin not found"):
-            plugin(exec_config("./plugin")).ask()
+            plugin(exec_config("./plugin")).fetch()
 
     @pytest.mark.parametrize("entry", [".", "", "bin", "./bin"])
     def test_not_by_a_relative_entry_of_path_x14(
@@ -379,7 +379,7 @@ class TestWhereItIs:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("PATH", f"{entry}:/usr/bin:/bin")
         with pytest.raises(PluginNotFound, match="current directory"):
-            plugin(exec_config("plug")).ask()
+            plugin(exec_config("plug")).fetch()
 
     def test_called_by_the_name_it_was_configured_with_x15(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -390,7 +390,7 @@ class TestWhereItIs:
         for command, name in (("sh", "sh"), ("/bin/sh", "/bin/sh"), ("//bin/.//sh", "/bin/sh")):
             prints = credential("%s %s %s").replace('"', '\\"')
             args = ["-c", f'printf "{prints}" "$0" "$(pwd)" "$(id -u)"']
-            answer = plugin(exec_config(command, args=args)).ask()
+            answer = plugin(exec_config(command, args=args)).fetch()
             assert token(answer) == f"{name} {tmp_path} {os.getuid()}"
 
 
@@ -401,11 +401,11 @@ class TestStreams:
         """client-go puts nothing of it into the error."""
         script = PluginScript(tmp_path)
         script.answer(token="t", stderr="just saying\n")
-        assert token(plugin(exec_config(script.path)).ask()) == "t"
+        assert token(plugin(exec_config(script.path)).fetch()) == "t"
         assert capfd.readouterr().err == "just saying\n"
         script.answer(stderr="x" * 5000 + "\nlog in first \x1b[31m\n", exit_code=1)
         with pytest.raises(PluginFailed) as caught:
-            plugin(exec_config(script.path)).ask()
+            plugin(exec_config(script.path)).fetch()
         assert capfd.readouterr().err == "x" * 5000 + "\nlog in first \x1b[31m\n"
         assert caught.value.stderr_tail == "log in first U+001B[31m"
         assert "  log in first U+001B[31m" in str(caught.value)
@@ -413,7 +413,7 @@ class TestStreams:
     def test_stdin_is_null_x17(self, tmp_path: Path) -> None:
         script = ShellPlugin(tmp_path)
         script.path.write_text(f"#!/bin/sh\ncat >\"{tmp_path}/heard\"\nprintf '{credential('t')}'\n")
-        assert token(plugin(exec_config(script.path)).ask()) == "t"
+        assert token(plugin(exec_config(script.path)).fetch()) == "t"
         assert (tmp_path / "heard").read_bytes() == b""
 
     def test_too_much_output_x16(self, tmp_path: Path) -> None:
@@ -421,20 +421,20 @@ class TestStreams:
         script, seen = ShellPlugin(tmp_path), Seen()
         script.path.write_text("#!/bin/sh\nexec yes\n")
         with pytest.raises(PluginOutputError, match="more than 1 MiB"):
-            plugin(exec_config(script.path), seen).ask()
+            plugin(exec_config(script.path), seen).fetch()
         assert seen.calls == [("plugin_execution_error", -1)]
 
     def test_as_much_as_may_be_x16(self, tmp_path: Path) -> None:
         text = credential("t")
         script = ShellPlugin(tmp_path, text + " " * (2**20 - len(text)))
-        assert token(plugin(exec_config(script.path)).ask()) == "t"
+        assert token(plugin(exec_config(script.path)).fetch()) == "t"
 
     def test_a_plugin_that_does_not_end_x18(self, tmp_path: Path) -> None:
         """client-go would wait for ever."""
         script, seen = ShellPlugin(tmp_path), Seen()
         script.path.write_text("#!/bin/sh\nexec sleep 600\n")
         with pytest.raises(PluginTimeout) as caught:
-            plugin(exec_config(script.path, options=ExecOptions(timeout=0.05)), seen).ask()
+            plugin(exec_config(script.path, options=ExecOptions(timeout=0.05)), seen).fetch()
         assert caught.value.seconds == 0.05
         assert seen.calls == [("plugin_execution_error", -1)]
 
@@ -442,7 +442,7 @@ class TestStreams:
         """client-go would wait until the grandchild ends."""
         script = ShellPlugin(tmp_path)
         script.path.write_text(f"#!/bin/sh\nsleep 15 &\nprintf '{credential('t')}'\n")
-        assert token(plugin(exec_config(script.path)).ask()) == "t"
+        assert token(plugin(exec_config(script.path)).fetch()) == "t"
 
 
 class TestOrder:
@@ -452,23 +452,23 @@ class TestOrder:
         script, seen = ShellPlugin(tmp_path, "nonsense"), Seen()
         deny = PluginPolicy.deny_all()
         with pytest.raises(PluginNeedsTerminal):
-            plugin(exec_config("missing", interactive_mode="Always", policy=deny), seen).ask()
+            plugin(exec_config("missing", interactive_mode="Always", policy=deny), seen).fetch()
         assert (seen.policy, seen.calls) == ([], [])
         with pytest.raises(PluginNotAllowed):
-            plugin(exec_config("missing", policy=deny), seen).ask()
+            plugin(exec_config("missing", policy=deny), seen).fetch()
         assert (seen.policy, seen.calls) == ([False], [])
         with pytest.raises(PluginNotFound):
-            plugin(exec_config("missing"), seen).ask()
+            plugin(exec_config("missing"), seen).fetch()
         assert (seen.policy, seen.calls) == ([False, True], [("plugin_not_found_error", 1)])
         with pytest.raises(PluginOutputError):
-            plugin(exec_config(script.path), seen).ask()
+            plugin(exec_config(script.path), seen).fetch()
         assert seen.calls[1:] == [("no_error", 0)]
 
     def test_what_the_output_says_is_no_part_of_the_count_m2(self, tmp_path: Path) -> None:
         for output in ("", "nonsense", "{}", credential()):
             seen = Seen()
             with pytest.raises(PluginOutputError):
-                plugin(exec_config(ShellPlugin(tmp_path, output).path), seen).ask()
+                plugin(exec_config(ShellPlugin(tmp_path, output).path), seen).fetch()
             assert seen.calls == [("no_error", 0)]
 
 
@@ -481,9 +481,9 @@ class TestHowItEnds:
             for _ in range(2):
                 if code:
                     with pytest.raises(PluginFailed, match=f"failed with exit code {code}"):
-                        asked.ask()
+                        asked.fetch()
                 else:
-                    asked.ask()
+                    asked.fetch()
         ok, one, two = ("no_error", 0), ("plugin_execution_error", 1), ("plugin_execution_error", 2)
         assert seen.calls == [ok, ok, one, one, two, two, ok, ok]
 
@@ -492,7 +492,7 @@ class TestHowItEnds:
         """A path gets no install hint, and no page about plugins: as client-go, and surprising."""
         seen = Seen()
         with pytest.raises(PluginNotFound) as caught:
-            plugin(exec_config(command, install_hint="install it"), seen).ask()
+            plugin(exec_config(command, install_hint="install it"), seen).fetch()
         assert seen.calls == [("plugin_not_found_error", 1)]
         assert ("install it" in str(caught.value)) == ("/" not in command)
         assert ("https://kubernetes.io" in str(caught.value)) == ("/" not in command)
@@ -508,7 +508,7 @@ class TestHowItEnds:
             script.path.write_text(text)
             script.path.chmod(mode)
             with pytest.raises(PluginNotStarted) as caught:
-                plugin(exec_config(script.path, install_hint="install it"), seen).ask()
+                plugin(exec_config(script.path, install_hint="install it"), seen).fetch()
             return caught.value, seen
 
         for mode, text, why in (
@@ -524,7 +524,7 @@ class TestHowItEnds:
     def test_a_directory_is_not_to_be_made_executable_x26(self, tmp_path: Path) -> None:
         """The system says "permission denied", as of a file without its bit; but it has it."""
         with pytest.raises(PluginNotStarted, match=r"permission denied\..*it is a directory") as caught:
-            plugin(exec_config(tmp_path)).ask()
+            plugin(exec_config(tmp_path)).fetch()
         assert "chmod" not in str(caught.value)
         assert caught.value.errno == errno.EACCES
 
@@ -533,7 +533,7 @@ class TestHowItEnds:
         script, seen = ShellPlugin(tmp_path), Seen()
         cluster = ExecCluster(server="s", certificate_authority_data=b"x" * 2**20)
         with pytest.raises(PluginNotStarted, match="Reduce certificate-authority"):
-            plugin(exec_config(script.path, provide_cluster_info=True), seen, cluster=cluster).ask()
+            plugin(exec_config(script.path, provide_cluster_info=True), seen, cluster=cluster).fetch()
         assert seen.calls == [("plugin_not_found_error", 1)]
 
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
@@ -541,7 +541,7 @@ class TestHowItEnds:
         script, seen = ShellPlugin(tmp_path), Seen()
         script.path.write_text(f"#!/bin/sh\nulimit -c 0\nkill -{number.value} $$\n")
         with pytest.raises(PluginFailed, match="failed with exit code -1") as caught:
-            plugin(exec_config(script.path), seen).ask()
+            plugin(exec_config(script.path), seen).fetch()
         assert caught.value.exit_code == -1
         assert seen.calls == [("plugin_execution_error", -1)]
 
@@ -573,7 +573,7 @@ class TestHints:
             shown = 0
             for _ in range(12):
                 with pytest.raises(PluginNotFound) as caught:
-                    asked.ask()
+                    asked.fetch()
                 shown += "\n\nthe hint" in str(caught.value)
             return shown
 
@@ -587,7 +587,7 @@ class TestHints:
 
     def test_a_hint_cannot_steer_a_terminal_x29(self) -> None:
         with pytest.raises(PluginNotFound) as caught:
-            plugin(exec_config("missing", install_hint="\x1b[2Jrun\tthis\n\x07")).ask()
+            plugin(exec_config("missing", install_hint="\x1b[2Jrun\tthis\n\x07")).fetch()
         assert str(caught.value).endswith("U+001B[2Jrun\tthis\nU+0007")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import kubeauth
 from kubeauth import ClientConfig, ExecOptions, KubeTransport, PluginPolicy, Secret
-from kubeauth._credentials._asked_source import AskedSource
+from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth.testing import APIServer, Authority, FakeClock
 from tests.conformance.plugins import V1BETA1, ShellPlugin, config_of, credential, exec_config
 
@@ -67,10 +67,10 @@ def test_the_key_t1_c2_p10(clock: FakeClock) -> None:
 
 def test_the_key_holds_no_secret_c2(clock: FakeClock) -> None:
     """client-go keeps arguments and environment in it, as text."""
-    from kubeauth._credentials._shared import SHARED
+    from kubeauth._credentials.cache import SOURCE_CACHE
 
     source(config(env={"PASSWORD": "sentinel"}, args=("--password=sentinel",)), clock)
-    assert "sentinel" not in repr(list(SHARED._known.keys()))
+    assert "sentinel" not in repr(list(SOURCE_CACHE._known.keys()))
     assert "sentinel" not in repr(config(env={"PASSWORD": "sentinel"}))
 
 
@@ -114,7 +114,9 @@ def test_of_all_cases_t65_c1_i1(clock: FakeClock, server: APIServer, tmp_path: P
         {"client_cert_data": pair.certificate, "client_key_data": Secret(pair.key)},
     ]
     for fields in static:
-        assert not isinstance(source(server.config(exec=exec_config("plug"), **fields), clock), AskedSource)
+        assert not isinstance(
+            source(server.config(exec=exec_config("plug"), **fields), clock), RefreshableSource
+        )
     cases = [server.config(exec=exec_config("plug", args=[f"T{number}"])) for number in range(45, 63)]
     built = [[source(case, clock) for case in cases] for _ in range(2)]
     assert built[0] == built[1]

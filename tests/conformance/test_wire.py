@@ -309,7 +309,7 @@ class TestExpiry:
         script = ShellPlugin(tmp_path, credential("good", expires=clock.time() - 1))
         with face.client(config_of(cluster.server, script), clock=clock) as client:
             assert client.get("/version").status_code == 200
-            with pytest.raises(PluginOutputError, match="already over"):
+            with pytest.raises(PluginOutputError, match="returned an expired credential"):
                 client.get("/version")
             assert len(script.infos) == 1
             clock.advance(2)

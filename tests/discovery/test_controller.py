@@ -17,7 +17,7 @@ import pytest
 
 import kubeauth
 from kubeauth import AsyncClient
-from kubeauth._credentials._clock import SYSTEM_CLOCK
+from kubeauth._runtime import SYSTEM_CLOCK
 from kubeauth.discovery import Signer, _controller, verify_detached
 from kubeauth.discovery._watch import Mirror, passes, pause
 from kubeauth.errors import ConfigError, CredentialError, DiscoveryError

@@ -196,10 +196,10 @@ def test_prometheus_sees_what_the_process_counted_and_raises_its_alerts(tmp_path
             "instance:rest_client_exec_plugin_call_failed:sum": failed,
             "instance:kubeauth_certificate_rotation_late:sub": late,
             "instance:kubeauth_renewals_failed:sum": total(
-                truth, "kubeauth_renewals_total", result="failure"
+                truth, "kubeauth_credential_refreshes_total", result="failure"
             ),
             "instance:kubeauth_renewals_unauthorized:sum": total(
-                truth, "kubeauth_renewals_total", reason="unauthorized"
+                truth, "kubeauth_credential_refreshes_total", reason="unauthorized"
             ),
         }
         assert min(recorded.values()) > 0, recorded

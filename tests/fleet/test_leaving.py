@@ -19,7 +19,7 @@ from kubeauth import fleet
 from kubeauth._config._contexts import Contexts
 from kubeauth._config._load import Loader
 from kubeauth._config._model import Overrides
-from kubeauth._credentials._asked_source import AskedSource
+from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth._transport._source import source_of
 from kubeauth.errors import CredentialError
 from kubeauth.fleet import _async, _sync
@@ -231,7 +231,7 @@ class TestWithFewThreads:
 def test_who_is_late_gets_no_plugin_started(shell: Any, server: APIServer, tmp_path: Path) -> None:
     plugin = Misbehaving(tmp_path)
     source = source_of(plugin.config(server))
-    assert isinstance(source, AskedSource)
+    assert isinstance(source, RefreshableSource)
     logins = shell.Logins()
     if shell is _sync:
         logins.close()

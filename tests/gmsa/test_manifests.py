@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from kubeauth._credentials._credential import Identity
-from kubeauth._credentials._keypair import load_problem
+from kubeauth._credentials.client_cert import try_load
+from kubeauth._credentials.credential import ClientCertificate
 from kubeauth.errors import ConfigError
 from kubeauth.gmsa._installation import Installation
 from kubeauth.gmsa._manifests import documents
@@ -345,7 +345,7 @@ def shakes_hands(pair: NewPair, trusted: str) -> bool:
     client = ssl.create_default_context(cadata=trusted)
     client.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT  # as newer Pythons do by themselves
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    assert load_problem(server, Identity(pair.certificate, pair.key)) is None
+    assert try_load(server, ClientCertificate(pair.certificate, pair.key)) is None
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = (
         client.wrap_bio(back, there, server_hostname="gmsa-webhook.x.svc"),

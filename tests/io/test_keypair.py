@@ -13,21 +13,21 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from kubeauth import Secret
-from kubeauth._credentials import _keypair
-from kubeauth._credentials._credential import Identity
-from kubeauth._credentials._keypair import check_identity, identity_problem, load_identity
+from kubeauth._credentials import client_cert as _keypair
+from kubeauth._credentials.client_cert import check_client_cert, find_cert_problem, load_client_cert
+from kubeauth._credentials.credential import ClientCertificate
 from kubeauth.errors import ClientCertificateError
 from kubeauth.testing import APIServer, Authority
 from tests.residue import no_residue
 
 WAYS = [
-    _keypair.through_memfd, _keypair.through_pipes, _keypair.through_nameless_file, _keypair.through_short_lived_file,
+    _keypair._load_via_memfd, _keypair._load_via_pipes, _keypair._load_via_unlinked_file, _keypair._load_via_private_file,
 ]  # fmt: skip
 
 
-def identity(authority: Authority, name: str = "carol") -> Identity:
+def identity(authority: Authority, name: str = "carol") -> ClientCertificate:
     pair = authority.client(name)
-    return Identity(pair.certificate, Secret(pair.key))
+    return ClientCertificate(pair.certificate, Secret(pair.key))
 
 
 def context() -> ssl.SSLContext:
@@ -36,7 +36,7 @@ def context() -> ssl.SSLContext:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_each_way_works_and_leaves_nothing(
-    way: _keypair.Way, authority: Authority, server: APIServer
+    way: _keypair.Strategy, authority: Authority, server: APIServer
 ) -> None:
     with no_residue():
         it = context()
@@ -56,10 +56,10 @@ def test_each_way_works_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_failure_leaves_nothing_either(way: _keypair.Way, authority: Authority) -> None:
+def test_a_failure_leaves_nothing_either(way: _keypair.Strategy, authority: Authority) -> None:
     one, other = identity(authority), identity(authority)
     with no_residue(), pytest.raises(OSError):  # noqa: PT011 -- OpenSSL's own, or of the seek that a pipe refuses
-        way(context(), Identity(one.certificate, other.key))
+        way(context(), ClientCertificate(one.certificate, other.key))
 
 
 def test_off_the_main_thread(authority: Authority) -> None:
@@ -67,7 +67,7 @@ def test_off_the_main_thread(authority: Authority) -> None:
 
     def load() -> None:
         try:
-            check_identity(identity(authority))
+            check_client_cert(identity(authority))
         except BaseException as error:
             failed.append(error)
 
@@ -94,11 +94,11 @@ def test_where_one_way_is_closed_the_next_is_taken(
 
     for way in WAYS[:-1]:
         monkeypatch.setattr(_keypair, way.__name__, closed(way.__name__))
-    load_identity(context(), identity(authority))
+    load_client_cert(context(), identity(authority))
     assert tried == ["through_memfd", "through_pipes", "through_nameless_file"]
     monkeypatch.setattr(_keypair, WAYS[-1].__name__, closed("last"))
     with pytest.raises(ClientCertificateError, match="function not implemented"):
-        load_identity(context(), identity(authority))
+        load_client_cert(context(), identity(authority))
 
 
 def test_what_does_not_fit_a_pipe_does_not_go_through_one(
@@ -110,14 +110,14 @@ def test_what_does_not_fit_a_pipe_does_not_go_through_one(
     monkeypatch.setattr(_keypair, "through_memfd", fail)
     monkeypatch.setattr(_keypair, "through_pipes", lambda *_: pytest.fail("would block"))
     big = identity(authority)
-    filled = big.certificate + b"# padding\n" * (_keypair.PIPE_ROOM // 10)
-    load_identity(context(), Identity(filled, big.key))
+    filled = big.certificate + b"# padding\n" * (_keypair.PIPE_BUFFER // 10)
+    load_client_cert(context(), ClientCertificate(filled, big.key))
 
 
 class TestWhatIsWrongWithIt:
     def why(self, certificate: bytes, key: bytes) -> str:
         with no_residue(), pytest.raises(ClientCertificateError) as caught:
-            check_identity(Identity(certificate, Secret(key)), where="/etc/c.pem")
+            check_client_cert(ClientCertificate(certificate, Secret(key)), where="/etc/c.pem")
         assert "/etc/c.pem" in str(caught.value)
         assert caught.value.__context__ is None
         return str(caught.value)
@@ -145,17 +145,17 @@ class TestWhatIsWrongWithIt:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_of_each_half_only_its_own_counts(way: _keypair.Way, authority: Authority) -> None:
+def test_of_each_half_only_its_own_counts(way: _keypair.Strategy, authority: Authority) -> None:
     """As in Go: another key beside the certificate, another certificate beside the key."""
     mine, other = authority.client("a"), authority.client("b")
-    way(context(), Identity(other.key + mine.certificate, Secret(other.certificate + mine.key)))
+    way(context(), ClientCertificate(other.key + mine.certificate, Secret(other.certificate + mine.key)))
 
 
 def test_one_file_may_hold_both(authority: Authority) -> None:
     """As kubelet-client-current.pem does."""
     pair = authority.client("a")
     both = pair.key + pair.certificate
-    check_identity(Identity(both, Secret(both)))
+    check_client_cert(ClientCertificate(both, Secret(both)))
 
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="about Linux")
@@ -163,7 +163,7 @@ def test_one_file_may_hold_both(authority: Authority) -> None:
 def test_short_of_descriptors_no_key_is_written_to_a_disk(room: int, authority: Authority) -> None:
     """It says so instead: there is another way, and that is a file with a name."""
     pair = identity(authority)
-    identity_problem(pair)  # whatever is loaded late is loaded
+    find_cert_problem(pair)  # whatever is loaded late is loaded
     taken: list[int] = []
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[0], 512), before[1]))
@@ -176,7 +176,7 @@ def test_short_of_descriptors_no_key_is_written_to_a_disk(room: int, authority: 
         del taken[:room]
         failure: Exception | None = None
         try:
-            identity_problem(pair)
+            find_cert_problem(pair)
         except ClientCertificateError as error:
             failure = error
     finally:

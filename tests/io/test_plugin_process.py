@@ -56,7 +56,7 @@ class Counts(NobodyWatches):
     def __init__(self) -> None:
         self.ran: list[tuple[str, int]] = []
 
-    def plugin_ran(self, *, status: str, code: int, seconds: float) -> None:
+    def on_plugin_run(self, *, status: str, code: int, seconds: float) -> None:
         self.ran.append((status, code))
 
 
@@ -70,7 +70,7 @@ def script(tmp_path: Path) -> Iterator[Misbehaving]:
 
 def asked(script: Misbehaving, *, timeout: float = 60.0, counts: Counts | None = None) -> str | None:
     """The token that it gives."""
-    credential = Plugin(script.exec(timeout=timeout), None, counts or Counts()).ask()
+    credential = Plugin(script.exec(timeout=timeout), None, counts or Counts()).fetch()
     return None if credential.token is None else credential.token.reveal()
 
 
@@ -519,26 +519,26 @@ class TestEnding:
         """It has arguments and an environment, which may be secrets."""
         plugin = Plugin(script.exec(), None, Counts())
         before = set(process._running)
-        plugin.ask()
+        plugin.fetch()
         script.does("sys.exit(1)")
         with pytest.raises(PluginFailed):
-            plugin.ask()
+            plugin.fetch()
         assert process._running <= before
         assert plugin._children == set()
 
     def test_it_is_stopped_before_it_has_begun(self, script: Misbehaving) -> None:
         plugin = Plugin(script.exec(), None, Counts())
         with pytest.raises(PluginFailed, match="was closed"):
-            plugin.ask(lambda: True)
+            plugin.fetch(lambda: True)
         assert script.runs == 0
-        assert plugin.ask().token is not None
+        assert plugin.fetch().token is not None
 
     def test_stopping_a_run_that_is_over_leaves_the_next_alone(self, script: Misbehaving) -> None:
         """Who closes the last client says so first and stops after: in between, another may have come."""
         script.does("time.sleep(0.3); give(token='t')")
         plugin = Plugin(script.exec(timeout=60.0), None, Counts())
         results: list[Any] = []
-        thread = threading.Thread(target=lambda: results.append(plugin.ask(lambda: False)))
+        thread = threading.Thread(target=lambda: results.append(plugin.fetch(lambda: False)))
         thread.start()
         while not script.runs:
             time.sleep(0.005)
@@ -557,7 +557,7 @@ class TestEnding:
                 plugin: Plugin = plugin, cancelled: threading.Event = cancelled, results: Any = results
             ) -> None:
                 try:
-                    plugin.ask(cancelled.is_set)
+                    plugin.fetch(cancelled.is_set)
                 except PluginFailed as error:
                     results.append(error)
 

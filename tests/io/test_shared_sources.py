@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kubeauth import Client, ClientConfig, ExecConfig, ExecOptions, PluginPolicy, errors, load_config
-from kubeauth._credentials._shared import SharedSources, plugin_source
+from kubeauth._credentials.cache import SourceCache, plugin_source
 from kubeauth.testing import APIServer, FakeClock, PluginScript
 from tests.observers import NobodyWatches
 
@@ -31,7 +31,7 @@ class Sources:
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self._shared = SharedSources()
+        self._shared = SourceCache()
 
     def of(self, plugin: ExecConfig, clock: FakeClock | None = None, **fields: Any) -> Any:
         given = config(plugin, **fields), plugin, clock or self.clock, NobodyWatches()
@@ -147,7 +147,7 @@ class TestHowLongItIsKept:
         """A refresh-token that was replaced, and could not be written anywhere."""
         sources = Sources()
         first = weakref.ref(kept := sources.of(PLAIN))
-        monkeypatch.setattr(type(kept.asker), "is_only_copy", property(lambda it: it is first().asker))  # type: ignore[union-attr]
+        monkeypatch.setattr(type(kept.provider), "is_only_copy", property(lambda it: it is first().provider))  # type: ignore[union-attr]
         del kept
         for number in range(100):
             sources.of(replace(PLAIN, args=(str(number),)))

@@ -13,8 +13,8 @@ from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from kubeauth import Secret
-from kubeauth._credentials._credential import Identity
-from kubeauth._credentials._keypair import load_identity
+from kubeauth._credentials.client_cert import load_client_cert
+from kubeauth._credentials.credential import ClientCertificate
 from kubeauth.registry._scopes import union
 from kubeauth.testing import Answer, Authority
 from kubeauth.testing._http import Listener, RawRequest
@@ -53,7 +53,7 @@ class Server:
         if authority is not None:
             pair = authority.server("127.0.0.1", "localhost")
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            load_identity(context, Identity(pair.certificate, Secret(pair.key)))
+            load_client_cert(context, ClientCertificate(pair.certificate, Secret(pair.key)))
         self.listener = Listener(self._answer, context)
         self.host = f"127.0.0.1:{self.listener.port}"
         self.url = f"{'http' if authority is None else 'https'}://{self.host}"

@@ -102,7 +102,7 @@ def flown(providers: CredentialProviders, held: HeldProvider, **options: Any) ->
     first = threading.Thread(target=lambda: providers.lookup(IMAGE, **options))
     first.start()
     wait_until(lambda: len(held.processes) == 1)
-    (flight,) = providers._providers[0]._flights.values()
+    (flight,) = providers._providers[0]._calls.values()
     return first, flight
 
 
@@ -122,7 +122,7 @@ def test_singleflight_provide(mode: str, held: HeldProvider) -> None:
 
         def when_all_wait() -> None:
             # Each thread by itself, and one for each loop.
-            wait_until(lambda: len(flight._waiting) == THREADS + len(LOOPS))
+            wait_until(lambda: len(flight._waiters) == THREADS + len(LOOPS))
             held.let_go()
 
         crowd.rush(when_all_wait)
@@ -201,7 +201,7 @@ def test_there_is_an_end_to_how_many_run_at_once(held: HeldProvider, monkeypatch
             for number in range(8):
                 group.start_soon(ask, number)
             await anyio.to_thread.run_sync(wait_until, lambda: len(held.processes) == 3)
-            assert len(providers._providers[0]._flights) == 8
+            assert len(providers._providers[0]._calls) == 8
             held.let_go()
 
     found: list[object] = []
@@ -217,7 +217,7 @@ def test_a_failure_is_told_to_all_and_each_has_one_of_their_own(held: HeldProvid
         crowd = Crowd(providers)
 
         def when_all_wait() -> None:
-            wait_until(lambda: len(flight._waiting) == THREADS + len(LOOPS))
+            wait_until(lambda: len(flight._waiters) == THREADS + len(LOOPS))
             held.let_go()
 
         crowd.rush(when_all_wait)
@@ -294,7 +294,7 @@ def test_a_signal_handler_does_not_wait_for_what_it_has_interrupted(held: HeldPr
     with providers_of(held) as providers:
         provider = providers._providers[0]
         first, flight = flown(providers, held)
-        flight.pilot = threading.get_ident()
+        flight.leader_thread = threading.get_ident()
         with pytest.raises(ProviderError, match="this thread is asking provider provider already"):
             provider.get(IMAGE, None)
         held.let_go()

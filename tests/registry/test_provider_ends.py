@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from kubeauth import Secret
-from kubeauth._credentials._clock import SYSTEM_CLOCK
 from kubeauth._exec.process import ProcessResult, Program, run
+from kubeauth._runtime import SYSTEM_CLOCK
 from kubeauth.errors import ProviderError
 from kubeauth.registry import CredentialProviders, _provider
 from kubeauth.registry._load import load_provider_config
@@ -138,7 +138,7 @@ def test_close_keeps_those_from_running_whose_turn_has_not_come(
     ]
     for thread in threads:
         thread.start()
-    wait_until(lambda: len(held.processes) == 1 and len(providers._providers[0]._flights) == 3)
+    wait_until(lambda: len(held.processes) == 1 and len(providers._providers[0]._calls) == 3)
     providers.close()
     for thread in threads:
         thread.join()
@@ -231,7 +231,7 @@ def test_in_a_child_nothing_is_under_way_and_what_is_kept_is_there(held: HeldPro
     with provider._mu, provider._room:
         provider.after_fork()
         assert provider.get("test.registry.io/kept", None).from_cache
-        assert (provider._flights, provider._children) == ({}, set())
+        assert (provider._calls, provider._children) == ({}, set())
 
 
 def test_who_is_forked_meanwhile_does_not_keep_its_stdin_open(tmp_path: Path) -> None:
@@ -275,8 +275,8 @@ def test_ctrl_c_ends_it_and_whoever_waits_runs_it_again(held: HeldProvider) -> N
         wait_until(lambda: len(held.processes) == 1)
         waits = threading.Thread(target=lambda: found.append(providers.lookup(IMAGE)))
         waits.start()
-        (flight,) = providers._providers[0]._flights.values()
-        wait_until(lambda: len(flight._waiting) == 1)
+        (flight,) = providers._providers[0]._calls.values()
+        wait_until(lambda: len(flight._waiters) == 1)
         os.kill(os.getpid(), signal.SIGINT)
         wait_until(lambda: len(held.processes) == 2)
         held.let_go()

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from kubeauth._credentials._flight import Flight
+from kubeauth._credentials.single_flight import Call as SharedCall
 from kubeauth._secret import Secret
 from kubeauth.registry import _kept
 from kubeauth.registry._challenge import Challenge
@@ -256,10 +256,10 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept(clock)
     token = Token(Secret("Bearer t"), clock.monotonic() + 60, clock.time() + 60)
     for number in range(3):
-        kept.land(key(number), Flight(), token)
-    assert kept.board(key(0), None, Flight()) is token  # asked for last
-    kept.land(key(3), Flight(), token)
-    assert [isinstance(kept.board(key(number), None, Flight()), Token) for number in range(4)] == [
+        kept.land(key(number), SharedCall(), token)
+    assert kept.board(key(0), None, SharedCall()) is token  # asked for last
+    kept.land(key(3), SharedCall(), token)
+    assert [isinstance(kept.board(key(number), None, SharedCall()), Token) for number in range(4)] == [
         True, False, True, True,
     ]  # fmt: skip
 
@@ -268,38 +268,38 @@ def test_a_late_refusal_does_not_evict_a_newer_token() -> None:
     clock = FakeClock()
     kept = Kept(clock)
     older, newer = (Token(Secret(f"Bearer {n}"), clock.monotonic() + 60, clock.time() + 60) for n in "12")
-    kept.land(key(0), Flight(), newer)
-    assert kept.board(key(0), older, Flight()) is newer
+    kept.land(key(0), SharedCall(), newer)
+    assert kept.board(key(0), older, SharedCall()) is newer
     kept.drop(key(0), older)
-    assert kept.board(key(0), None, Flight()) is newer
+    assert kept.board(key(0), None, SharedCall()) is newer
     kept.drop(key(0), newer)
-    own: Flight[Outcome] = Flight()
+    own: SharedCall[Outcome] = SharedCall()
     assert kept.board(key(0), None, own) is own
 
 
 def test_a_flight_that_was_given_up_does_not_end_the_one_after_it() -> None:
     kept = Kept(FakeClock())
-    first: Flight[Outcome] = Flight()
-    second: Flight[Outcome] = Flight()
+    first: SharedCall[Outcome] = SharedCall()
+    second: SharedCall[Outcome] = SharedCall()
     assert kept.board(key(0), None, first) is first
     kept.abandon(key(0), first)
-    assert first.has_landed
+    assert first.is_done
     assert kept.board(key(0), None, second) is second
     kept.abandon(key(0), first)
-    assert kept.board(key(0), None, Flight()) is second
+    assert kept.board(key(0), None, SharedCall()) is second
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_flight_that_is_late_is_replaced_once() -> None:
     """By the first that waited in vain; the others wait for that. Who has more time waits on."""
     kept = Kept(FakeClock())
-    stuck, second, third = Flight[Outcome](), Flight[Outcome](), Flight[Outcome]()
+    stuck, second, third = SharedCall[Outcome](), SharedCall[Outcome](), SharedCall[Outcome]()
     assert kept.board(key(0), None, stuck) is stuck
     stuck.wait(0)
     assert kept.board(key(0), None, second) is stuck
     assert kept.board(key(0), None, second, stuck) is second
     assert kept.board(key(0), None, third, stuck) is second
-    assert not stuck.has_landed
+    assert not stuck.is_done
 
 
 def test_after_two_flights_that_came_to_nothing_everybody_asks_for_themselves() -> None:
@@ -313,7 +313,7 @@ def test_after_two_flights_that_came_to_nothing_everybody_asks_for_themselves() 
     assert isinstance(ask, Ask)
     ask.credentials = [ALICE]
     for _ in range(2):
-        others = Flight[Outcome]()
+        others = SharedCall[Outcome]()
         assert kept.board(key(0), None, others) is others
         assert next(steps) == Wait(others)
         kept.abandon(key(0), others)
@@ -323,7 +323,7 @@ def test_after_two_flights_that_came_to_nothing_everybody_asks_for_themselves() 
     send = next(steps)
     assert isinstance(send, Send)
     assert send.authorization == Secret("Bearer t")
-    assert isinstance(kept.board(key(0), None, Flight()), Token)
+    assert isinstance(kept.board(key(0), None, SharedCall()), Token)
 
 
 def test_whoever_is_interrupted_may_hold_the_lock() -> None:
@@ -333,7 +333,7 @@ def test_whoever_is_interrupted_may_hold_the_lock() -> None:
 
     class Interrupted(str):
         def __hash__(self) -> int:  # it is looked up while the lock is held
-            interruptions.append(kept.board(key(0), None, Flight()))
+            interruptions.append(kept.board(key(0), None, SharedCall()))
             return 0
 
     def learn() -> None:
@@ -348,11 +348,11 @@ def test_whoever_is_interrupted_may_hold_the_lock() -> None:
 
 def test_after_a_fork_nobody_waits_for_the_parents_request() -> None:
     kept = Kept(FakeClock())
-    kept.board(key(0), None, Flight())
+    kept.board(key(0), None, SharedCall())
     kept.learn(("https", b"r.test", None), (), Way(ENDPOINT))
     with kept._mu:  # as if another thread were in the middle of it
         kept.after_fork()
-    own: Flight[Outcome] = Flight()
+    own: SharedCall[Outcome] = SharedCall()
     assert kept.board(key(0), None, own) is own
-    assert own.pilot == threading.get_ident()
+    assert own.leader_thread == threading.get_ident()
     assert kept.way(("https", b"r.test", None), ()) == Way(ENDPOINT)

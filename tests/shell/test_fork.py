@@ -20,7 +20,7 @@ import kubeauth
 import kubeauth.httpx2
 import kubeauth.inner
 from kubeauth import Secret
-from kubeauth._fork import no_fork
+from kubeauth._runtime import no_fork
 from kubeauth.testing import Answer, APIServer, FakeClock
 from tests.faces import Face
 from tests.misbehaving import Misbehaving
@@ -271,7 +271,7 @@ def test_every_lock_is_a_new_one(face: Face, server: APIServer, tmp_path: Path, 
 
 
 def test_a_client_that_is_gone_is_not_remembered() -> None:
-    from kubeauth._fork import _registered
+    from kubeauth._runtime import _registered
 
     before = set(_registered)  # none of them can go meanwhile, whatever another test has left in a thread
     client = kubeauth.Client(kubeauth.ClientConfig(server="https://h", token=Secret("t")))

@@ -34,7 +34,7 @@ def aface(request: pytest.FixtureRequest) -> Face:
 def test_files_are_read_and_contexts_built_off_the_loop(
     aface: Face, server: APIServer, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kubeauth._credentials import _static
+    from kubeauth._credentials import files as _static
     from kubeauth._transport import _tls
 
     where: dict[str, set[str]] = {}
@@ -112,7 +112,7 @@ def test_a_slow_read_holds_up_one_and_not_the_others(
     aface: Face, server: APIServer, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A token file on a hanging network disk: one request waits for it, and can be cancelled."""
-    from kubeauth._credentials import _static
+    from kubeauth._credentials import files as _static
 
     path = tmp_path / "token"
     path.write_text("alices-token")

@@ -130,7 +130,7 @@ class TestWhen:
             clock.advance(960)
             client.get("/version")
             source: Any = client._kube._source
-            if (flight := source._flight) is not None:
+            if (flight := source._call) is not None:
                 flight.wait()
             client.get("/version")
         assert issuer.refreshes == 1
@@ -306,7 +306,7 @@ class TestWhatIsWrong:
         clock = FakeClock(time.time() + issuer.lifetime - 5)
         with Client(load_config(kubeconfig.path), clock=clock) as client:
             assert client.get("/version").status_code == 200
-            assert "issuer returned a credential that is already over" in str(client.status().last_error)
+            assert "issuer returned an expired credential" in str(client.status().last_error)
 
     @pytest.mark.parametrize("auth", ["header", "params"])
     def test_where_the_issuer_wants_the_secret_o6(
@@ -493,10 +493,10 @@ def test_renewals_are_counted_and_plugins_are_not_m2(
             self.renewals: list[tuple[str, bool]] = []
             self.runs = 0
 
-        def renewed(self, *, reason: str, succeeded: bool) -> None:
+        def on_refresh(self, *, reason: str, succeeded: bool) -> None:
             self.renewals.append((reason, succeeded))
 
-        def plugin_ran(self, *, status: str, code: int, seconds: float) -> None:
+        def on_plugin_run(self, *, status: str, code: int, seconds: float) -> None:
             self.runs += 1
 
     counter = Counter()

@@ -19,7 +19,7 @@ import yaml
 
 from kubeauth import Client, OidcOptions, errors, load_config
 from kubeauth._config._rewrite import only_one
-from kubeauth._credentials._shared import SHARED
+from kubeauth._credentials.cache import SOURCE_CACHE
 from kubeauth._oidc._provider import _providers
 from kubeauth.testing import APIServer, Authority, FakeClock
 from tests.faces import FACES, Face
@@ -250,7 +250,7 @@ def test_nothing_is_kept_alive_by_it_o8(issuer: Issuer, kubeconfig: Kubeconfig) 
         source = weakref.ref(client._kube._source)
     assert source() is not None
     del client
-    SHARED._kept.clear()
+    SOURCE_CACHE._recent.clear()
     gc.collect()
     assert source() is None
 

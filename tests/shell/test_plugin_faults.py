@@ -409,7 +409,7 @@ class TestAnEndInThePast:
             for runs, waits in enumerate([1.3, 2.5, 5.0, 10.0, 20.0, 37.0, 37.0], start=1):
                 assert client.get("/version").status_code == 200
                 for _ in range(3):
-                    with pytest.raises(OUTPUT, match=r"already over.*Check the clock of this machine"):
+                    with pytest.raises(OUTPUT, match=r"expired credential.*Check the clock of this machine"):
                         client.get("/version")
                 assert plugin.runs == runs
                 clock.advance(waits)
@@ -430,7 +430,7 @@ class TestAnEndInThePast:
         with nothing_left(plugin), face.client(plugin.config(server), clock=clock) as client:
             results = at_once(client, 6, lambda: Path(f"{plugin.path}.go").touch())
             assert [each.status_code for each in results] == [200] * 6
-            with pytest.raises(OUTPUT, match="already over"):
+            with pytest.raises(OUTPUT, match="returned an expired credential"):
                 client.get("/version")
         assert plugin.runs == 1
 
@@ -466,7 +466,7 @@ def at_once(client: Driver, callers: int, then: Callable[[], None]) -> list[Any]
         thread.start()
     # One runs the plugin, and all others wait for it.
     source = client.client._kube._source
-    wait_until(lambda: source._flight is not None and len(source._flight._waiting) == callers - 1)
+    wait_until(lambda: source._call is not None and len(source._call._waiters) == callers - 1)
     then()
     for thread in threads:
         thread.join()

@@ -187,7 +187,7 @@ class TestClosing:
             config = plugin.config(http, timeout=600.0, args=(str(number),))
             with face.client(config, clock=clock) as client, asking(client) as asked:
                 source = client.client._kube._source
-                wait_until(lambda s=source: s._flight is not None)  # type: ignore[misc]
+                wait_until(lambda s=source: s._call is not None)  # type: ignore[misc]
                 client.close()
                 with pytest.raises(errors.PluginFailed, match="was closed"):
                     asked.result()

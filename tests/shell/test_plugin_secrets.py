@@ -129,8 +129,8 @@ def config_of(plugin: Misbehaving, server: APIServer, /, **fields: Any) -> Clien
 def look_at(client: Driver, config: ClientConfig) -> None:
     """Everything that a client shows."""
     kube = client.client._kube
-    for it in (config, config.exec, client.client, kube, kube._source, kube._source._asker,
-               kube._source._held, client.client.status()):  # fmt: skip
+    for it in (config, config.exec, client.client, kube, kube._source, kube._source._provider,
+               kube._source._cached, client.client.status()):  # fmt: skip
         assert_clean(repr(it) + str(it))
     last = client.client.status().last_error
     if last is not None:
@@ -269,7 +269,7 @@ def test_a_renewal_ahead_that_fails(
         clock.advance(880.0)
         client.get("/version")
         # It is logged when it is known already.
-        wait_until(lambda: "stays in use until it is over" in log.getvalue())
+        wait_until(lambda: "using the cached credential until it expires" in log.getvalue())
         assert client.client.status().last_error is not None
         look_at(client, config)
 

@@ -129,7 +129,7 @@ class TestBurstsAfterIdleTime:
         self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from kubeauth._config._token_file import read_token_file
-        from kubeauth._credentials import _static
+        from kubeauth._credentials import files as _static
 
         path = tmp_path / "token"
         path.write_text("alices-token")
@@ -157,7 +157,7 @@ class TestBurstsAfterIdleTime:
     ) -> None:
         """While one reads, the others wait for what it reads: the old token may be over."""
         from kubeauth._config._token_file import read_token_file
-        from kubeauth._credentials import _static
+        from kubeauth._credentials import files as _static
 
         path = tmp_path / "token"
         path.write_text("alices-token")
@@ -202,15 +202,15 @@ class TestBurstsAfterIdleTime:
 
 
 def test_a_read_that_fails_in_a_way_nobody_thought_of(caplog: pytest.LogCaptureFixture) -> None:
-    from kubeauth._credentials._renewing import Watched
+    from kubeauth._credentials.files import PolledValue
 
     def read() -> str:
         raise ZeroDivisionError("s3ntinel")
 
-    watched = Watched(read, "first", due=0.0, every=50.0)
-    watched.renew(100.0)
-    assert (watched.value, watched.due) == ("first", 150.0)
-    assert "ZeroDivisionError" in str(watched.error)
+    polled = PolledValue(read, "first", due=0.0, interval=50.0)
+    polled.reload(100.0)
+    assert (polled.value, polled.due) == ("first", 150.0)
+    assert "ZeroDivisionError" in str(polled.error)
     assert "s3ntinel" not in caplog.text
 
 
@@ -223,7 +223,7 @@ def test_whoever_comes_late_does_not_go_back(
     config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
     with face.client(config, clock=clock) as client:
         transport = client.client._transport
-        old = transport._source.latest
+        old = transport._source.current
         server.authority.client("dave").write(*files)
         clock.advance(1.0)
         client.get("/version")

@@ -93,7 +93,7 @@ def _renewals() -> list[str]:
     told: dict[str, list[str]] = {}
     for family in kubeauth.metrics.Collector().collect():
         for sample in family.samples:
-            if sample.name == "kubeauth_renewals_total" and sample.value:
+            if sample.name == "kubeauth_credential_refreshes_total" and sample.value:
                 told.setdefault(sample.labels["reason"], []).append(
                     f"{sample.value:.0f} {sample.labels['result']}"
                 )

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from kubeauth import Client, Secret, errors, load_config
-from kubeauth._credentials._asked_source import _MOST_ORIGINS, AskedSource
-from kubeauth._credentials._credential import Credential, Identity, Refusal
-from kubeauth._credentials._dates import dates_of
-from kubeauth._credentials._flight import Flight
+from kubeauth._credentials.client_cert import read_validity
+from kubeauth._credentials.credential import ClientCertificate, Credential, Unauthorized
+from kubeauth._credentials.refreshable import _MAX_ORIGINS, RefreshableSource
+from kubeauth._credentials.single_flight import Call
 from kubeauth._exec.codec import ProviderCredential
 from kubeauth._parsing.go import parse_rfc3339, to_datetime
 from kubeauth.testing import APIServer, Authority, FakeClock, PluginScript
@@ -28,13 +28,15 @@ class Watcher(NobodyWatches):
         self.installations = 0
         self.replaced = 0
 
-    def certificate_replaced(self, *, age: float, lifetime: float) -> None:
+    def on_certificate_rotated(self, *, age: float, lifetime: float) -> None:
         self.replaced += 1
 
-    def renewed(self, *, reason: str, succeeded: bool) -> None:
+    def on_refresh(self, *, reason: str, succeeded: bool) -> None:
         self.renewals.append((reason, succeeded))
 
-    def installed(self, source: object, *, certificate_ends: float | None, token_ends: float | None) -> None:
+    def on_credential(
+        self, source: object, *, certificate_expires: float | None, token_expires: float | None
+    ) -> None:
         self.installations += 1
 
 
@@ -42,16 +44,16 @@ class Bench:
     def __init__(self, *, refresh_ahead: bool = True, would_interact: bool = False) -> None:
         self.clock = FakeClock()
         self.plugin = ScriptedPlugin(self.clock)
-        self.plugin.would_interact = would_interact
+        self.plugin.is_interactive = would_interact
         self.watcher = Watcher()
         plugin: Any = self.plugin
-        self.source = AskedSource(
-            plugin, self.clock, self.watcher, refresh_ahead=refresh_ahead, chance=lambda: 0.5
+        self.source = RefreshableSource(
+            plugin, self.clock, self.watcher, refresh_ahead=refresh_ahead, jitter=lambda: 0.5
         )
 
-    def get(self, refused: Refusal | None = None) -> str | None:
+    def get(self, refused: Unauthorized | None = None) -> str | None:
         authorization = self.source.get(refused).authorization
-        if (flight := self.source._flight) is not None:
+        if (flight := self.source._call) is not None:
             flight.wait()  # an ahead-run, which nobody else waits for
         return authorization
 
@@ -67,7 +69,7 @@ def test_renewed_ahead_of_its_end() -> None:
     # Who starts it goes on with what there is.
     assert bench.get() == "Bearer t1"
     assert bench.get() == "Bearer t2"
-    assert bench.watcher.renewals == [("first", True), ("ahead", True)]
+    assert bench.watcher.renewals == [("first", True), ("refresh_ahead", True)]
 
 
 @pytest.mark.parametrize("options", [{"refresh_ahead": False}, {"would_interact": True}], ids=str)
@@ -90,9 +92,9 @@ def test_ahead_and_over_on_arrival_the_better_one_stays_x45() -> None:
     bench.plugin.next = -1.0
     assert bench.get() == bench.get() == "Bearer t1"
     assert bench.plugin.runs == 2
-    assert bench.watcher.renewals == [("first", True), ("ahead", False)]
+    assert bench.watcher.renewals == [("first", True), ("refresh_ahead", False)]
     assert bench.watcher.installations == 1
-    assert "already over" in str(bench.source.status().last_error)
+    assert "returned an expired credential" in str(bench.source.status().last_error)
 
 
 class Keeper(ScriptedPlugin):
@@ -103,10 +105,10 @@ class Keeper(ScriptedPlugin):
         self._kept: ProviderCredential | None = None
         self.is_stuck = False
 
-    def ask(self, is_cancelled: object) -> ProviderCredential:
+    def fetch(self, is_cancelled: object) -> ProviderCredential:
         kept = self._kept
         if kept is None or ((kept.expires or 0.0) < self._clock.time() and not self.is_stuck):
-            self._kept = super().ask(is_cancelled)
+            self._kept = super().fetch(is_cancelled)
         else:
             self.runs += 1
         self._clock.advance(0.5)
@@ -121,12 +123,14 @@ def test_a_kept_token_that_ends_on_the_way_is_asked_for_once_more(
 ) -> None:
     bench = Bench(refresh_ahead=refresh_ahead)
     plugin: Any = (keeper := Keeper(bench.clock))
-    bench.source._asker = plugin
+    bench.source._provider = plugin
     keeper.next = 100.0
     assert bench.get() == "Bearer t1"
     bench.clock.advance(99.5 - before_the_end)
     # Ahead of the end it goes on with what there is; else, by the other clock, it is over already.
-    bench.source._held = replace(bench.source._held, ends=bench.clock.monotonic() - (not refresh_ahead))
+    bench.source._cached = replace(
+        bench.source._cached, expires_monotonic=bench.clock.monotonic() - (not refresh_ahead)
+    )
     assert bench.get() == ("Bearer t1" if refresh_ahead else "Bearer t2")
     assert bench.get() == "Bearer t2"
     assert keeper.runs == 3
@@ -137,13 +141,13 @@ def test_a_kept_token_that_ends_on_the_way_is_asked_for_once_more(
 def test_a_kept_token_that_comes_again_after_its_end_is_a_failure() -> None:
     bench = Bench()
     plugin: Any = (keeper := Keeper(bench.clock))
-    bench.source._asker = plugin
+    bench.source._provider = plugin
     keeper.next = 100.0
     bench.get()
     keeper.is_stuck = True
     bench.clock.advance(100)
     assert bench.get() == "Bearer t1"  # once, all the same
-    with pytest.raises(errors.PluginOutputError, match="already over"):
+    with pytest.raises(errors.PluginOutputError, match="returned an expired credential"):
         bench.get()
     assert keeper.runs == 2
 
@@ -151,10 +155,10 @@ def test_a_kept_token_that_comes_again_after_its_end_is_a_failure() -> None:
 class Slow(ScriptedPlugin):
     """Gives one token for ever, said to be good for less time than a run takes: each has another end."""
 
-    def ask(self, is_cancelled: object) -> ProviderCredential:
+    def fetch(self, is_cancelled: object) -> ProviderCredential:
         if self.runs == 9:
             raise errors.PluginFailed("run again and again", command="slow", exit_code=1)
-        given = super().ask(is_cancelled)
+        given = super().fetch(is_cancelled)
         self._clock.advance(0.5)
         return ProviderCredential(Secret("same"), None, None, given.expires)
 
@@ -162,11 +166,11 @@ class Slow(ScriptedPlugin):
 def test_the_same_token_that_is_always_over_on_arrival_is_not_asked_for_again_and_again() -> None:
     bench = Bench()
     plugin: Any = (slow := Slow(bench.clock))
-    bench.source._asker = plugin
+    bench.source._provider = plugin
     slow.next = 0.2
     for runs in 1, 2, 3:
         assert bench.get() == "Bearer same"  # once, all the same (X45)
-        with pytest.raises(errors.PluginOutputError, match="already over"):
+        with pytest.raises(errors.PluginOutputError, match="returned an expired credential"):
             bench.get()
         assert slow.runs == runs
         bench.clock.advance(60)
@@ -177,7 +181,7 @@ def test_a_first_run_that_failed_is_still_the_first() -> None:
     bench.plugin.next = "broken"
     with pytest.raises(errors.PluginFailed):
         bench.get()
-    assert not bench.source.is_over()
+    assert not bench.source.is_expired()
     bench.clock.advance(2)
     bench.plugin.next = None
     bench.get()
@@ -204,39 +208,39 @@ def test_the_date_set_forward_does_not_cut_a_back_off_short() -> None:
 def test_the_limits_of_the_latest_origins_are_kept_and_no_others() -> None:
     bench = Bench()
     bench.get()
-    for number in range(_MOST_ORIGINS):
+    for number in range(_MAX_ORIGINS):
         refuse(bench, number)
     refuse(bench, 5)  # it is known already: nobody has to go
     refuse(bench, "another")
-    assert len(bench.source._limits) == _MOST_ORIGINS
-    assert 0 not in bench.source._limits
-    assert list(bench.source._limits)[-2:] == [5, "another"]
-    assert 1 in bench.source._limits
+    assert len(bench.source._rate_limits) == _MAX_ORIGINS
+    assert 0 not in bench.source._rate_limits
+    assert list(bench.source._rate_limits)[-2:] == [5, "another"]
+    assert 1 in bench.source._rate_limits
 
 
 def refuse(bench: Bench, origin: Hashable) -> None:
-    bench.get(Refusal(bench.source.latest, origin))
+    bench.get(Unauthorized(bench.source.current, origin))
 
 
 def test_a_late_401_for_an_older_one_runs_nothing_though_the_newer_says_the_same_c14() -> None:
     bench = Bench()
-    bench.plugin.ask = lambda _is_cancelled: given(bench, token="same")  # type: ignore[method-assign]
+    bench.plugin.fetch = lambda _is_cancelled: given(bench, token="same")  # type: ignore[method-assign]
     first = bench.source.get()
-    assert bench.source.get(Refusal(first, "origin")) == first
-    assert bench.source.latest is not first
+    assert bench.source.get(Unauthorized(first, "origin")) == first
+    assert bench.source.current is not first
     bench.clock.advance(100)
-    bench.source.get(Refusal(first, "origin"))
+    bench.source.get(Unauthorized(first, "origin"))
     assert bench.plugin.runs == 2
 
 
 def test_another_token_beside_the_same_certificate_is_no_rotation_of_it_m4(authority: Authority) -> None:
     bench, pairs = Bench(), [authority.client("carol"), authority.client("dave")]
     for token, pair in (("one", pairs[0]), ("two", pairs[0]), ("two", pairs[1])):
-        bench.plugin.ask = lambda _, token=token, pair=pair: given(  # type: ignore[method-assign, misc]
+        bench.plugin.fetch = lambda _, token=token, pair=pair: given(  # type: ignore[method-assign, misc]
             bench, token=token, certificate=pair.certificate, key=pair.key
         )
         bench.clock.advance(100)
-        bench.source.get(Refusal(bench.source.latest, "origin"))
+        bench.source.get(Unauthorized(bench.source.current, "origin"))
     assert (bench.plugin.runs, bench.watcher.installations, bench.watcher.replaced) == (3, 3, 1)
 
 
@@ -252,10 +256,10 @@ def test_a_run_that_was_given_up_does_not_end_the_one_after_it(next_: str | None
     """Ctrl-C came when its thread was just started: it lands all the same, while another is under way."""
     bench = Bench()
     bench.plugin.next = next_
-    another: Flight[Credential] = Flight()
-    bench.source._flight = another
-    bench.source._fly(Flight())
-    assert bench.source._flight is another
+    another: Call[Credential] = Call()
+    bench.source._call = another
+    bench.source._fetch(Call())
+    assert bench.source._call is another
 
 
 def test_an_error_that_is_kept_keeps_no_frames() -> None:
@@ -272,8 +276,8 @@ def test_an_error_that_is_kept_keeps_no_frames() -> None:
 def test_after_a_fork_nobody_waits_for_a_run_of_the_parent() -> None:
     """As the hook is called in a child: the threads that held the lock, and flew, are not there."""
     bench = Bench()
-    bench.source._mu.acquire()
-    bench.source._flight = Flight()
+    bench.source._lock.acquire()
+    bench.source._call = Call()
     bench.source.after_fork()
     assert bench.get() == "Bearer t1"
 
@@ -286,7 +290,7 @@ def test_an_error_of_ours_is_told_without_its_words(caplog: pytest.LogCaptureFix
     def ask(_is_cancelled: object) -> Any:
         raise KeyError(secret)
 
-    bench.plugin.ask = ask  # type: ignore[method-assign]
+    bench.plugin.fetch = ask  # type: ignore[method-assign]
     with pytest.raises(errors.PluginError, match=r"failed unexpectedly \(KeyError\)") as caught:
         bench.get()
     assert secret not in caplog.text + repr(caught.value)
@@ -301,15 +305,18 @@ def test_a_time_that_no_calendar_has_x39(text: str) -> None:
 
 
 def test_who_comes_when_a_flight_has_landed_does_not_wait() -> None:
-    flight: Flight[None] = Flight()
-    flight.land(None)
+    flight: Call[None] = Call()
+    flight.complete(None)
     flight.wait()
-    assert flight.taken() is None
+    assert flight.result() is None
 
 
 def test_the_dates_of_what_is_no_certificate_are_not_known() -> None:
     assert (
-        dates_of(Identity(b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----", Secret(b""))) is None
+        read_validity(
+            ClientCertificate(b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----", Secret(b""))
+        )
+        is None
     )
 
 

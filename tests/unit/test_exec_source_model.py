@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kubeauth import errors
-from kubeauth._credentials._asked_source import AskedSource
-from kubeauth._credentials._credential import Credential, Refusal
+from kubeauth._credentials.credential import Credential, Unauthorized
+from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth.testing import FakeClock
 from tests.observers import NobodyWatches
 from tests.scripted import ScriptedPlugin
@@ -101,7 +101,7 @@ class SourceMachine(RuleBasedStateMachine):
         self.clock = FakeClock()
         self.plugin = ScriptedPlugin(self.clock)
         plugin: Any = self.plugin
-        self.source = AskedSource(plugin, self.clock, NobodyWatches(), chance=lambda: 0.5)
+        self.source = RefreshableSource(plugin, self.clock, NobodyWatches(), jitter=lambda: 0.5)
         self.model = Model()
         self.seen: list[Credential] = []
 
@@ -128,11 +128,11 @@ class SourceMachine(RuleBasedStateMachine):
         expected = self.model.refused(
             number_of(credential), origin, self.plugin.next, self.clock.monotonic(), self.clock.time()
         )
-        self.compare(expected, Refusal(credential, origin))
+        self.compare(expected, Unauthorized(credential, origin))
 
     @rule(origin=ORIGINS)
     def a_repeated_request_was_welcome(self, origin: str) -> None:
-        self.source.accepted(origin)
+        self.source.reset_rate_limit(origin)
         self.model.limits.pop(origin, None)
 
     @rule(next_=ANSWERS, backend=st.sampled_from(["asyncio", "trio"]))
@@ -155,7 +155,7 @@ class SourceMachine(RuleBasedStateMachine):
             async with anyio.create_task_group() as group:
                 group.start_soon(self._swallow)
                 await anyio.lowlevel.checkpoint()
-                if self.source._flight is not None:
+                if self.source._call is not None:
                     await anyio.to_thread.run_sync(self.plugin.entered.wait)
                 scope.cancel()
 
@@ -163,7 +163,7 @@ class SourceMachine(RuleBasedStateMachine):
         with suppress(errors.KubeAuthError):
             await self.source.aget()
 
-    def compare(self, expected: int | None, refused: Refusal | None) -> None:
+    def compare(self, expected: int | None, refused: Unauthorized | None) -> None:
         try:
             credential = self.source.get(refused)
         except errors.KubeAuthError:
@@ -175,15 +175,15 @@ class SourceMachine(RuleBasedStateMachine):
         self.wait_for_landing()
 
     def wait_for_landing(self) -> None:
-        flight = self.source._flight
+        flight = self.source._call
         if flight is not None:
             flight.wait()
 
     @invariant()
     def runs_and_credential_are_as_the_model_has_them(self) -> None:
         assert self.plugin.runs == self.model.runs
-        assert number_of(self.source.latest) == self.model.token
-        fresh = self.source.fresh(self.clock.monotonic())
+        assert number_of(self.source.current) == self.model.token
+        fresh = self.source.cached_if_fresh(self.clock.monotonic())
         # What is handed out without a thought is good.
         if fresh is not None:
             assert self.model.is_good(self.clock.monotonic(), self.clock.time())

@@ -17,18 +17,18 @@ from typing import Any
 import pytest
 
 from kubeauth import Secret, errors
-from kubeauth._credentials._asked_source import AskedSource
-from kubeauth._credentials._credential import Credential, Refusal
-from kubeauth._credentials._dates import dates_of
-from kubeauth._credentials._flight import Flight
+from kubeauth._credentials.client_cert import read_validity
+from kubeauth._credentials.credential import Credential, Unauthorized
+from kubeauth._credentials.refreshable import RefreshableSource
+from kubeauth._credentials.single_flight import Call
 from kubeauth._exec.codec import ProviderCredential
 from kubeauth.testing import Authority, FakeClock
 from tests.observers import NobodyWatches
 from tests.scripted import ScriptedPlugin
 
 
-def source_of(plugin: Any, clock: FakeClock) -> AskedSource:
-    return AskedSource(plugin, clock, NobodyWatches(), chance=lambda: 0.5)
+def source_of(plugin: Any, clock: FakeClock) -> RefreshableSource:
+    return RefreshableSource(plugin, clock, NobodyWatches(), jitter=lambda: 0.5)
 
 
 @pytest.fixture
@@ -49,14 +49,14 @@ def test_a_certificate_that_only_openssl_takes_is_used(clock: FakeClock) -> None
     pem = b"-----BEGIN CERTIFICATE-----\n" + base64.encodebytes(der) + b"-----END CERTIFICATE-----\n"
 
     class Odd(ScriptedPlugin):
-        def ask(self, _is_wanted: object) -> ProviderCredential:
+        def fetch(self, _is_wanted: object) -> ProviderCredential:
             self.runs += 1
             return ProviderCredential(None, pem, Secret(pair.key), None)
 
     plugin = Odd(clock)
-    identity = source_of(plugin, clock).get().identity
+    identity = source_of(plugin, clock).get().client_certificate
     assert identity is not None
-    assert dates_of(identity) is None
+    assert read_validity(identity) is None
     assert plugin.runs == 1
 
 
@@ -67,7 +67,7 @@ def test_the_limit_of_each_server_holds_however_many_share_the_plugin(
     source = source_of(plugin, clock)
     for _ in range(3):
         for server in range(servers):
-            source.get(Refusal(source.get(), server))
+            source.get(Unauthorized(source.get(), server))
     assert plugin.runs == 1 + servers
 
 
@@ -79,7 +79,7 @@ def test_after_a_401_a_credential_that_is_over_does_not_take_the_place_of_a_good
     plugin.next = 3600.0
     good = source.get()
     plugin.next = -10.0
-    assert source.get(Refusal(good, "a")).authorization == "Bearer t2"
+    assert source.get(Unauthorized(good, "a")).authorization == "Bearer t2"
     assert source.get() is good
     assert isinstance(source.status().last_error, errors.PluginOutputError)
 
@@ -94,26 +94,26 @@ def test_a_renewal_that_failed_after_a_401_is_not_tried_again_ahead(
     good = source.get()
     plugin.next = "broken"
     with pytest.raises(errors.PluginFailed):
-        source.get(Refusal(good, "a"))
+        source.get(Unauthorized(good, "a"))
     clock.advance(100.0)
-    assert source.fresh(clock.monotonic()) is good
+    assert source.cached_if_fresh(clock.monotonic()) is good
     assert source.get() is good
     assert plugin.runs == 2
 
 
-def interrupted(source: AskedSource, step: int) -> bool:
+def interrupted(source: RefreshableSource, step: int) -> bool:
     """Has Ctrl-C come at that step of a call, counted in lines of ours; False if it has no such step."""
     steps = 0
 
     def trace(frame: FrameType, event: str, _arg: object) -> Any:
         nonlocal steps
         if not frame.f_code.co_filename.endswith(
-            ("_credentials/_asked_source.py", "_credentials/_flight.py")
+            ("_credentials/refreshable.py", "_credentials/single_flight.py")
         ):
             return None
         line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
         # Not where a lock is taken or given back: the interpreter lets no signal in between there.
-        if event == "line" and not line.startswith("with self._mu"):
+        if event == "line" and not line.startswith("with self._lock"):
             steps += 1
             if steps == step:
                 sys.settrace(None)
@@ -152,13 +152,13 @@ def interrupted_while_another_waits(clock: FakeClock, step: int) -> bool:
     served: list[str | None] = []
 
     class Awaited(ScriptedPlugin):
-        def ask(self, is_wanted: object) -> ProviderCredential:
+        def fetch(self, is_cancelled: object) -> ProviderCredential:
             if not waiters:  # the first run has somebody waiting for it
                 waiters.append(threading.Thread(target=lambda: served.append(source.get().authorization)))
                 waiters[0].start()
-                while not source._flight or not source._flight._waiting:
+                while not source._call or not source._call._waiters:
                     time.sleep(0.001)
-            return super().ask(is_wanted)
+            return super().fetch(is_cancelled)
 
     source = source_of(Awaited(clock), clock)
     was_interrupted = interrupted(source, step)
@@ -180,15 +180,15 @@ def test_nor_for_what_it_has_kept_from_beginning(
 ) -> None:
     """Others can see a flight before it is flown."""
     source, seen = source_of(plugin, clock), []
-    fly = source._fly
+    fly = source._fetch
 
-    def handled_first(flight: Flight[Credential]) -> None:
+    def handled_first(flight: Call[Credential]) -> None:
         with pytest.raises(errors.KubeAuthError, match="signal handler") as caught:
             source.get()
         seen.append(caught.value)
         fly(flight)
 
-    monkeypatch.setattr(source, "_fly", handled_first)
+    monkeypatch.setattr(source, "_fetch", handled_first)
     source.get()
     assert (len(seen), plugin.runs) == (1, 1)
 
@@ -204,7 +204,7 @@ def test_a_handler_that_raises_is_no_lack_of_threads(
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", interrupted)
         with pytest.raises(RuntimeError, match="of a handler"):
-            source._fly_in_background(Flight(), source._fly)
+            source._work_in_background(Call(), source._fetch)
     assert source.get().authorization  # nothing was held against the plugin
 
 
@@ -212,12 +212,12 @@ def test_a_signal_handler_does_not_wait_for_what_it_has_interrupted(clock: FakeC
     seen: list[BaseException] = []
 
     class Interrupted(ScriptedPlugin):
-        def ask(self, is_wanted: object) -> ProviderCredential:
+        def fetch(self, is_cancelled: object) -> ProviderCredential:
             try:  # as a handler would that runs in the middle of it
                 source.get()
             except errors.PluginError as error:
                 seen.append(error)
-            return super().ask(is_wanted)
+            return super().fetch(is_cancelled)
 
     source = source_of(Interrupted(clock), clock)
     assert source.get().authorization
@@ -236,9 +236,9 @@ def test_a_child_forked_during_a_renewal_ahead_renews_ahead_itself(
     plugin.entered.clear()
     assert source.get() is good
     assert plugin.entered.wait(60)
-    assert source.fresh(clock.monotonic()) is good
+    assert source.cached_if_fresh(clock.monotonic()) is good
     source.after_fork()  # as in a child
-    assert source.fresh(clock.monotonic()) is None
+    assert source.cached_if_fresh(clock.monotonic()) is None
     plugin.may_go.set()
 
 
@@ -246,7 +246,7 @@ def test_ctrl_c_shows_nothing_of_what_a_plugin_is_given_or_prints(clock: FakeClo
     """`Popen` has its arguments in its repr; what was read so far is in variables."""
 
     class Interrupted(ScriptedPlugin):
-        def ask(self, is_wanted: object) -> ProviderCredential:
+        def fetch(self, is_cancelled: object) -> ProviderCredential:
             popen = subprocess.Popen([sys.executable, "-c", "SENTINEL"], stderr=subprocess.DEVNULL)
             assert popen.wait() == 1
             output = b"SEN" + b"TINEL"
@@ -255,6 +255,6 @@ def test_ctrl_c_shows_nothing_of_what_a_plugin_is_given_or_prints(clock: FakeClo
     with pytest.raises(KeyboardInterrupt) as caught:
         source_of(Interrupted(clock), clock).get()
     told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
-    frames = [frame for frame in told.stack if frame.name == "ask"]
+    frames = [frame for frame in told.stack if frame.name == "fetch"]
     assert len(frames) == 1
     assert not frames[0].locals

@@ -33,7 +33,7 @@ RATIO = "kubeauth_certificate_rotation_lifetime_ratio"
 RUN = "kubeauth_plugin_run_seconds"
 CALLS = "rest_client_exec_plugin_call_total"
 POLICY = "rest_client_exec_plugin_policy_call_total"
-RENEWALS = "kubeauth_renewals_total"
+RENEWALS = "kubeauth_credential_refreshes_total"
 PROVIDER_RUN = "kubelet_credential_provider_plugin_duration"
 PROVIDER_ERRORS = "kubelet_credential_provider_plugin_errors_total"
 PROVIDER_CONFIG = "kubelet_credential_provider_config_info"
@@ -105,16 +105,16 @@ def test_the_soonest_end_of_all_sources_counts_t34_t35_t36_t37_t38(counts: Count
     ]
     for source, ends_in, expected in table:
         ends = None if ends_in is None else NOW + ends_in
-        counts.installed(source, certificate_ends=ends, token_ends=None)
+        counts.on_credential(source, certificate_expires=ends, token_expires=None)
         assert value(counts, CERTIFICATE_TTL) == expected
 
 
 def test_tokens_have_a_time_to_live_of_their_own_m4(counts: Counts) -> None:
     first, second = Source(), Source()
-    counts.installed(first, certificate_ends=NOW + 600, token_ends=NOW + 60)
-    counts.installed(second, certificate_ends=None, token_ends=NOW + 30)
+    counts.on_credential(first, certificate_expires=NOW + 600, token_expires=NOW + 60)
+    counts.on_credential(second, certificate_expires=None, token_expires=NOW + 30)
     assert (value(counts, CERTIFICATE_TTL), value(counts, TOKEN_TTL)) == (600, 30)
-    counts.installed(second, certificate_ends=NOW + 10, token_ends=None)
+    counts.on_credential(second, certificate_expires=NOW + 10, token_expires=None)
     assert (value(counts, CERTIFICATE_TTL), value(counts, TOKEN_TTL)) == (10, 60)
 
 
@@ -122,7 +122,7 @@ def test_tokens_have_a_time_to_live_of_their_own_m4(counts: Counts) -> None:
 def test_the_time_to_live_is_of_the_moment_of_the_scrape(counts: Counts, name: str) -> None:
     assert value(counts, name) == math.inf
     source = Source()
-    counts.installed(source, certificate_ends=NOW + 5.5, token_ends=NOW + 5.5)
+    counts.on_credential(source, certificate_expires=NOW + 5.5, token_expires=NOW + 5.5)
     assert [value(counts, name, now=NOW + passed) for passed in (0, 5.5, 20)] == [5.5, 0, -14.5]
 
 
@@ -136,14 +136,14 @@ def test_time_is_the_systems_unless_another_is_given(counts: Counts) -> None:
     registry = CollectorRegistry()
     registry.register(Collector(counts))
     source = Source()
-    counts.installed(source, certificate_ends=0.0, token_ends=None)
+    counts.on_credential(source, certificate_expires=0.0, token_expires=None)
     assert parsed(registry)[CERTIFICATE_TTL].samples[0].value < -1_700_000_000
 
 
 def test_a_source_that_is_gone_counts_no_more(counts: Counts) -> None:
     gone, here = Source(), Source()
-    counts.installed(gone, certificate_ends=NOW + 1, token_ends=NOW + 1)
-    counts.installed(here, certificate_ends=NOW + 9, token_ends=None)
+    counts.on_credential(gone, certificate_expires=NOW + 1, token_expires=NOW + 1)
+    counts.on_credential(here, certificate_expires=NOW + 9, token_expires=None)
     assert value(counts, CERTIFICATE_TTL) == 1
     del gone
     gc.collect()
@@ -153,9 +153,9 @@ def test_a_source_that_is_gone_counts_no_more(counts: Counts) -> None:
 def test_sources_are_told_apart_by_identity(counts: Counts) -> None:
     sources = [Source() for _ in range(100)]
     for number, source in enumerate(sources):
-        counts.installed(source, certificate_ends=NOW + 100 + number, token_ends=None)
+        counts.on_credential(source, certificate_expires=NOW + 100 + number, token_expires=None)
     for source in sources[:-1]:
-        counts.installed(source, certificate_ends=None, token_ends=None)
+        counts.on_credential(source, certificate_expires=None, token_expires=None)
     assert value(counts, CERTIFICATE_TTL) == 199
 
 
@@ -166,15 +166,17 @@ def test_sources_are_told_apart_by_identity(counts: Counts) -> None:
 )  # fmt: skip
 def test_calls_have_their_status_and_code_as_they_are_m1(counts: Counts, status: str, code: int) -> None:
     for _ in range(2):
-        counts.plugin_ran(status=status, code=code, seconds=0.1)
+        counts.on_plugin_run(status=status, code=code, seconds=0.1)
     assert totals(counts, CALLS) == {(("call_status", status), ("code", str(code))): 2}
 
 
 def test_calls_are_told_apart_by_both_labels(counts: Counts) -> None:
     for code in (0, 1, 2, 0):
         for _ in range(2):
-            counts.plugin_ran(status="plugin_execution_error" if code else "no_error", code=code, seconds=0.1)
-    counts.plugin_ran(status="plugin_not_found_error", code=1, seconds=0.0)
+            counts.on_plugin_run(
+                status="plugin_execution_error" if code else "no_error", code=code, seconds=0.1
+            )
+    counts.on_plugin_run(status="plugin_not_found_error", code=1, seconds=0.0)
     assert totals(counts, CALLS) == {
         (("call_status", "no_error"), ("code", "0")): 4,
         (("call_status", "plugin_execution_error"), ("code", "1")): 2,
@@ -185,18 +187,18 @@ def test_calls_are_told_apart_by_both_labels(counts: Counts) -> None:
 
 def test_the_policy_has_one_label_m5(counts: Counts) -> None:
     for allowed in (True, True, False):
-        counts.policy_checked(allowed=allowed)
+        counts.on_policy_check(allowed=allowed)
     assert totals(counts, POLICY) == {(("status", "allowed"),): 2, (("status", "denied"),): 1}
 
 
 def test_renewals_have_a_reason_and_a_result(counts: Counts) -> None:
-    counts.renewed(reason="ahead", succeeded=True)
-    counts.renewed(reason="ahead", succeeded=False)
-    counts.renewed(reason="unauthorized", succeeded=False)
-    counts.renewed(reason="unauthorized", succeeded=False)
+    counts.on_refresh(reason="refresh_ahead", succeeded=True)
+    counts.on_refresh(reason="refresh_ahead", succeeded=False)
+    counts.on_refresh(reason="unauthorized", succeeded=False)
+    counts.on_refresh(reason="unauthorized", succeeded=False)
     assert totals(counts, RENEWALS) == {
-        (("reason", "ahead"), ("result", "success")): 1,
-        (("reason", "ahead"), ("result", "failure")): 1,
+        (("reason", "refresh_ahead"), ("result", "success")): 1,
+        (("reason", "refresh_ahead"), ("result", "failure")): 1,
         (("reason", "unauthorized"), ("result", "failure")): 2,
     }
 
@@ -204,10 +206,10 @@ def test_renewals_have_a_reason_and_a_result(counts: Counts) -> None:
 def test_what_can_happen_is_there_before_it_does(counts: Counts) -> None:
     """Prometheus's `increase` does not see the step from nothing to 1."""
     found = scrape(counts)
-    shown = {tuple(s.labels.values()) for s in found["kubeauth_renewals"].samples}
+    shown = {tuple(s.labels.values()) for s in found["kubeauth_credential_refreshes"].samples}
     assert shown == {
         (reason, result)
-        for reason in ("first", "expired", "ahead", "unauthorized")
+        for reason in ("first", "expired", "refresh_ahead", "unauthorized")
         for result in ("success", "failure")
     }
     policy = found[POLICY.removesuffix("_total")].samples
@@ -236,22 +238,22 @@ def test_the_ages_have_the_buckets_of_client_go(counts: Counts) -> None:
      (124416000, 124416000), (124416001, math.inf), (-5, 600)],
 )  # fmt: skip
 def test_a_bucket_holds_its_own_edge_and_all_below(counts: Counts, age: float, smallest: float) -> None:
-    counts.certificate_replaced(age=age, lifetime=86400)
+    counts.on_certificate_rotated(age=age, lifetime=86400)
     for bound, count in buckets(counts, AGE).items():
         assert count == (bound >= smallest)
 
 
 def test_buckets_are_cumulative(counts: Counts) -> None:
     for age in (1, 600, 601, 3600, 5000, 10**9):
-        counts.certificate_replaced(age=age, lifetime=10**9)
+        counts.on_certificate_rotated(age=age, lifetime=10**9)
     found = list(buckets(counts, AGE).values())
     assert found == [2, 3, 4, 5, 5, 5, 5, 5, 5, 5, 5, 6]
     assert total(counts, AGE) == 1 + 600 + 601 + 3600 + 5000 + 10**9
 
 
 def test_a_sum_never_goes_down(counts: Counts) -> None:
-    counts.certificate_replaced(age=100, lifetime=1000)
-    counts.certificate_replaced(age=-3600, lifetime=1000)  # a clock was set back
+    counts.on_certificate_rotated(age=100, lifetime=1000)
+    counts.on_certificate_rotated(age=-3600, lifetime=1000)  # a clock was set back
     assert (total(counts, AGE), buckets(counts, AGE)[math.inf]) == (100, 2)
     assert (total(counts, RATIO), buckets(counts, RATIO)[math.inf]) == (0.1, 2)
 
@@ -260,7 +262,7 @@ def test_the_share_within_one_percent_of_the_end_can_be_computed(counts: Counts)
     """The KEP's objective, for certificates of any lifetime."""
     hour, year = 3600, 31_536_000
     for lifetime, share in [(hour, 0.9), (year, 0.995), (hour, 1.005), (year, 1.2), (hour, 7)]:
-        counts.certificate_replaced(age=lifetime * share, lifetime=lifetime)
+        counts.on_certificate_rotated(age=lifetime * share, lifetime=lifetime)
     found = buckets(counts, RATIO)
     assert found[1.01] - found[0.99] == 2
     assert found[math.inf] - found[1.0] == 3  # had ended before
@@ -270,24 +272,24 @@ def test_the_share_within_one_percent_of_the_end_can_be_computed(counts: Counts)
 
 @pytest.mark.parametrize("lifetime", [0, -1])
 def test_a_certificate_that_never_was_valid_has_an_age_alone(counts: Counts, lifetime: float) -> None:
-    counts.certificate_replaced(age=10, lifetime=lifetime)
+    counts.on_certificate_rotated(age=10, lifetime=lifetime)
     assert (buckets(counts, AGE)[math.inf], buckets(counts, RATIO)[math.inf]) == (1, 0)
 
 
 def test_runs_take_seconds(counts: Counts) -> None:
     for seconds in (0.04, 0.25, 3, 60, 60.2, 1000):
-        counts.plugin_ran(status="no_error", code=0, seconds=seconds)
+        counts.on_plugin_run(status="no_error", code=0, seconds=seconds)
     found = buckets(counts, RUN)
     assert (found[0.05], found[0.25], found[5], found[60], found[300], found[math.inf]) == (1, 2, 3, 4, 5, 6)
     assert total(counts, RUN) == pytest.approx(1123.49)
 
 
 def everything(counts: Counts, source: object) -> None:
-    counts.policy_checked(allowed=True)
-    counts.plugin_ran(status="no_error", code=0, seconds=0.2)
-    counts.renewed(reason="first", succeeded=True)
-    counts.installed(source, certificate_ends=NOW + 60, token_ends=NOW + 60)
-    counts.certificate_replaced(age=10, lifetime=100)
+    counts.on_policy_check(allowed=True)
+    counts.on_plugin_run(status="no_error", code=0, seconds=0.2)
+    counts.on_refresh(reason="first", succeeded=True)
+    counts.on_credential(source, certificate_expires=NOW + 60, token_expires=NOW + 60)
+    counts.on_certificate_rotated(age=10, lifetime=100)
     counts.config_loaded(hash="sha256:00", providers=["ecr"])
     counts.provider_ran(provider="ecr", seconds=0.2, failed=True)
 
@@ -388,7 +390,7 @@ def test_registered_with_a_registry_of_your_own_it_shows_what_this_process_count
     collector = register(registry)
     before = registry.get_sample_value(POLICY, {"status": "denied"})
     assert before is not None
-    COUNTS.policy_checked(allowed=False)
+    COUNTS.on_policy_check(allowed=False)
     assert registry.get_sample_value(POLICY, {"status": "denied"}) == before + 1
     assert isinstance(collector, Collector)
     assert REGISTRY.get_sample_value(POLICY, {"status": "denied"}) is None
@@ -509,7 +511,7 @@ def test_threads_that_count_at_once_lose_nothing(counts: Counts) -> None:
 def test_a_signal_handler_that_counts_does_not_wait_for_who_it_interrupted(counts: Counts) -> None:
     with counts._lock:
         # What the interpreter does when a signal comes: the handler runs here and now.
-        signal_handler = signal.signal(signal.SIGUSR1, lambda *_: counts.policy_checked(allowed=True))
+        signal_handler = signal.signal(signal.SIGUSR1, lambda *_: counts.on_policy_check(allowed=True))
         try:
             signal.raise_signal(signal.SIGUSR1)
         finally:
@@ -527,7 +529,7 @@ def test_a_child_counts_though_a_thread_of_the_parent_held_the_locks(
     # Of another test there may still be a source, with a credential that ends sooner.
     monkeypatch.setattr(counts, "_ends", weakref.WeakKeyDictionary())
     source = Source()
-    counts.installed(source, certificate_ends=NOW + 60, token_ends=None)
+    counts.on_credential(source, certificate_expires=NOW + 60, token_expires=None)
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -535,7 +537,7 @@ def test_a_child_counts_though_a_thread_of_the_parent_held_the_locks(
             held.set()
             done.wait(60)
 
-    before = totals(counts, RENEWALS).get((("reason", "ahead"), ("result", "success")), 0)
+    before = totals(counts, RENEWALS).get((("reason", "refresh_ahead"), ("result", "success")), 0)
     holder = threading.Thread(target=hold)
     holder.start()
     assert held.wait(60)
@@ -543,8 +545,8 @@ def test_a_child_counts_though_a_thread_of_the_parent_held_the_locks(
     if child == 0:
         signal.alarm(60)  # a child that hangs must not outlive the test
         try:
-            counts.renewed(reason="ahead", succeeded=True)
-            after = totals(counts, RENEWALS)[(("reason", "ahead"), ("result", "success"))]
+            counts.on_refresh(reason="refresh_ahead", succeeded=True)
+            after = totals(counts, RENEWALS)[(("reason", "refresh_ahead"), ("result", "success"))]
             assert after == before + 1
             assert value(counts, CERTIFICATE_TTL) == 60  # what the parent had, the child has
             register(CollectorRegistry())
@@ -556,4 +558,4 @@ def test_a_child_counts_though_a_thread_of_the_parent_held_the_locks(
     done.set()
     holder.join(60)
     assert os.waitstatus_to_exitcode(status) == 0
-    assert totals(counts, RENEWALS).get((("reason", "ahead"), ("result", "success")), 0) == before
+    assert totals(counts, RENEWALS).get((("reason", "refresh_ahead"), ("result", "success")), 0) == before

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeauth import errors
-from kubeauth._credentials._asked_source import AskedSource
+from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth._exec.codec import InvalidOutput, ProviderCredential, decode_output
 from kubeauth._exec.plugin import output_error
 from kubeauth.testing import Authority, FakeClock
@@ -30,7 +30,7 @@ class Says(ScriptedPlugin):
         super().__init__(clock)
         self._output = output
 
-    def ask(self, _is_wanted: object) -> ProviderCredential:
+    def fetch(self, _is_wanted: object) -> ProviderCredential:
         answer = decode_output(self._output, V1)
         if isinstance(answer, InvalidOutput):
             raise output_error(self.command, answer.reason, answer.advice)
@@ -75,15 +75,15 @@ STATUSES = st.fixed_dictionaries(
 def test_a_credential_or_an_error_that_names_what_is_wrong(status: dict[str, Any]) -> None:
     clock = FakeClock()
     plugin: Any = Says(clock, json.dumps({"apiVersion": V1, "status": status}).encode())
-    source = AskedSource(plugin, clock, NobodyWatches())
+    source = RefreshableSource(plugin, clock, NobodyWatches())
     try:
         credential = source.get()
     except errors.PluginOutputError as error:
         assert error.reason
         assert source.status().last_error is not None
     else:
-        assert credential.authorization or credential.identity
-        assert source.latest is credential
+        assert credential.authorization or credential.client_certificate
+        assert source.current is credential
     # Whatever came of it, these are asked all the time.
-    source.fresh(clock.monotonic())
-    source.is_over()
+    source.cached_if_fresh(clock.monotonic())
+    source.is_expired()

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import pytest
 
 from kubeauth import Secret
-from kubeauth._frozen import FrozenDict, HiddenDict
+from kubeauth._secret import FrozenDict, HiddenDict
 
 SENTINEL = "s3ntinel-value"
 

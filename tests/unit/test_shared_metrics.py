@@ -86,15 +86,15 @@ def scrape(counts: Counts, *, now: float = NOW) -> dict[str, float]:
 def test_counters_and_histograms_are_added_up(processes: Processes) -> None:
     for number, seconds in ((101, 0.2), (102, 0.2), (103, -1.0)):
         counts = processes.become(number)
-        counts.plugin_ran(status="no_error", code=0, seconds=seconds)
-        counts.renewed(reason="first", succeeded=True)
-        counts.policy_checked(allowed=True)
-        counts.certificate_replaced(age=700, lifetime=1000)
+        counts.on_plugin_run(status="no_error", code=0, seconds=seconds)
+        counts.on_refresh(reason="first", succeeded=True)
+        counts.on_policy_check(allowed=True)
+        counts.on_certificate_rotated(age=700, lifetime=1000)
         counts.provider_ran(provider="p", seconds=0.5, failed=number == 101)
     for number in (101, 103):  # whoever is scraped
         shown = scrape(processes.become(number))
         assert shown[CALLS] == 3
-        assert shown["kubeauth_renewals_total,reason=first,result=success"] == 3
+        assert shown["kubeauth_credential_refreshes_total,reason=first,result=success"] == 3
         assert shown["rest_client_exec_plugin_policy_call_total,status=allowed"] == 3
         run = "kubeauth_plugin_run_seconds"
         assert (shown[f"{run}_count"], shown[f"{run}_sum"]) == (3, 0.4)
@@ -110,11 +110,11 @@ def test_all_that_one_process_shows_many_show_by_the_same_names(processes: Proce
     together = processes.become(101)
     source = Source()
     for counts in (alone, together):
-        counts.plugin_ran(status="no_error", code=0, seconds=0.2)
-        counts.installed(source, certificate_ends=NOW + 9, token_ends=NOW + 5)
+        counts.on_plugin_run(status="no_error", code=0, seconds=0.2)
+        counts.on_credential(source, certificate_expires=NOW + 9, token_expires=NOW + 5)
         counts.config_loaded(hash="h", providers=["p"])
         counts.provider_ran(provider="p", seconds=0.5, failed=False)
-        counts.certificate_replaced(age=700, lifetime=1000)
+        counts.on_certificate_rotated(age=700, lifetime=1000)
     registry = CollectorRegistry()
     registry.register(Collector(alone, now=lambda: NOW))
     expected = {
@@ -130,7 +130,7 @@ def test_all_that_one_process_shows_many_show_by_the_same_names(processes: Proce
 def test_series_are_there_from_the_start(processes: Processes) -> None:
     shown = scrape(processes.become(101))
     assert shown[CALLS] == 0
-    assert shown["kubeauth_renewals_total,reason=ahead,result=failure"] == 0
+    assert shown["kubeauth_credential_refreshes_total,reason=refresh_ahead,result=failure"] == 0
     assert shown["rest_client_exec_plugin_policy_call_total,status=denied"] == 0
     assert shown["kubeauth_plugin_run_seconds_count"] == 0
     assert (shown[TTL], shown[CERTIFICATE_TTL]) == (math.inf, math.inf)
@@ -140,13 +140,15 @@ def test_the_soonest_end_of_all_processes_counts_until_its_process_is_dead(proce
     sources = [Source(), Source(), Source()]
     for number, source, ends in zip((101, 102, 103), sources, (600, 300, None), strict=True):
         counts = processes.become(number)
-        counts.installed(source, certificate_ends=None, token_ends=None if ends is None else NOW + ends)
+        counts.on_credential(
+            source, certificate_expires=None, token_expires=None if ends is None else NOW + ends
+        )
     # One that has counted something, and holds no credential, has written 0 there: that is no end.
-    processes.become(104).renewed(reason="first", succeeded=False)
+    processes.become(104).on_refresh(reason="first", succeeded=False)
     processes.become(103)
     assert (scrape(counts)[TTL], scrape(counts)[CERTIFICATE_TTL]) == (300, math.inf)
     assert scrape(counts, now=NOW + 301)[TTL] == -1
-    processes.become(102).installed(sources[1], certificate_ends=NOW + 7, token_ends=NOW + 900)
+    processes.become(102).on_credential(sources[1], certificate_expires=NOW + 7, token_expires=NOW + 900)
     processes.become(103)
     assert (scrape(counts)[TTL], scrape(counts)[CERTIFICATE_TTL]) == (600, 7)
     mark_process_dead(101)
@@ -160,8 +162,8 @@ def test_the_end_of_a_credential_that_is_gone_is_gone_when_its_process_is_scrape
 ) -> None:
     counts = processes.become(101)
     source, other = Source(), Source()
-    counts.installed(source, certificate_ends=NOW + 9, token_ends=NOW + 5)
-    counts.installed(other, certificate_ends=None, token_ends=NOW + 600)
+    counts.on_credential(source, certificate_expires=NOW + 9, token_expires=NOW + 5)
+    counts.on_credential(other, certificate_expires=None, token_expires=NOW + 600)
     assert (scrape(counts)[TTL], scrape(counts)[CERTIFICATE_TTL]) == (5, 9)
     del source
     gc.collect()
@@ -187,7 +189,7 @@ def test_without_the_directory_counting_goes_on_and_registering_says_so(
     counts = processes.become(101)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            counts.renewed(reason="first", succeeded=True)
+            counts.on_refresh(reason="first", succeeded=True)
     (record,) = caplog.records
     assert "what kubeauth counts is not shared with other processes: " in record.getMessage()
     assert str(directory) in record.getMessage()
@@ -200,10 +202,10 @@ def test_a_directory_that_comes_late_is_used_from_the_first_scrape_on(
 ) -> None:
     directory.rmdir()
     counts = processes.become(101)
-    counts.plugin_ran(status="no_error", code=0, seconds=0.2)
+    counts.on_plugin_run(status="no_error", code=0, seconds=0.2)
     directory.mkdir()
     assert scrape(counts)[CALLS] == 0
-    counts.plugin_ran(status="no_error", code=0, seconds=0.2)
+    counts.on_plugin_run(status="no_error", code=0, seconds=0.2)
     assert scrape(counts)[CALLS] == 1
 
 
@@ -212,12 +214,12 @@ def test_a_child_of_one_that_counted_too_early_looks_for_itself(
 ) -> None:
     directory.rmdir()
     counts = processes.become(101)
-    counts.plugin_ran(status="no_error", code=0, seconds=0.2)
+    counts.on_plugin_run(status="no_error", code=0, seconds=0.2)
     directory.mkdir()
     processes.current = 102
     assert counts._shared is not None
     counts._shared.after_fork_in_child()
-    counts.plugin_ran(status="no_error", code=0, seconds=0.2)
+    counts.on_plugin_run(status="no_error", code=0, seconds=0.2)
     assert scrape(processes.become(103))[CALLS] == 1
 
 
@@ -225,9 +227,9 @@ def test_files_that_somebody_has_closed_are_no_fault_of_who_counts(
     processes: Processes, caplog: pytest.LogCaptureFixture
 ) -> None:
     counts = processes.become(101)
-    counts.renewed(reason="first", succeeded=True)
+    counts.on_refresh(reason="first", succeeded=True)
     prometheus_client.values.close_all_multiprocess_files()
-    counts.renewed(reason="first", succeeded=True)
+    counts.on_refresh(reason="first", succeeded=True)
     assert "not shared with other processes" in caplog.text
 
 
@@ -247,7 +249,7 @@ def test_in_a_child_the_lock_is_a_new_one_and_what_the_parent_would_write_is_the
 def test_an_environment_that_came_too_late_changes_nothing(directory: Path) -> None:
     """prometheus_client looked when it was imported: no metric of anybody's is in those files."""
     counts = shared_counts()
-    counts.plugin_ran(status="no_error", code=0, seconds=0.2)
+    counts.on_plugin_run(status="no_error", code=0, seconds=0.2)
     registry = CollectorRegistry()
     registry.register(Collector(counts))
     assert b'rest_client_exec_plugin_call_total{call_status="no_error",code="0"} 1.0' in generate_latest(
@@ -263,13 +265,13 @@ def test_the_old_name_of_the_variable_is_as_good(
     monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR")
     monkeypatch.setenv("prometheus_multiproc_dir", str(directory))
     counts = processes.become(101)
-    counts.plugin_ran(status="no_error", code=0, seconds=0.2)
+    counts.on_plugin_run(status="no_error", code=0, seconds=0.2)
     assert scrape(counts)[CALLS] == 1
 
 
 def test_what_somebody_counts_beside_is_not_shared(processes: Processes, directory: Path) -> None:
     counts = Counts()
-    counts.renewed(reason="first", succeeded=True)
+    counts.on_refresh(reason="first", succeeded=True)
     assert len(Collector(counts).collect()) > 5
     assert list(directory.iterdir()) == []
 
@@ -298,7 +300,7 @@ def test_a_signal_handler_leaves_its_numbers_to_whom_it_interrupted(
 ) -> None:
     """In the middle of prometheus_client, which holds a lock that is not reentrant."""
     counts = processes.become(101)
-    counts.renewed(reason="first", succeeded=True)
+    counts.on_refresh(reason="first", succeeded=True)
     value = prometheus_client.values.ValueClass
     inc = value.inc
 
@@ -310,13 +312,13 @@ def test_a_signal_handler_leaves_its_numbers_to_whom_it_interrupted(
         inc(self, amount)
 
     monkeypatch.setattr(value, "inc", interrupted)
-    before = signal.signal(signal.SIGUSR1, lambda *_: counts.policy_checked(allowed=True))
+    before = signal.signal(signal.SIGUSR1, lambda *_: counts.on_policy_check(allowed=True))
     try:
-        counts.renewed(reason="first", succeeded=True)
+        counts.on_refresh(reason="first", succeeded=True)
     finally:
         signal.signal(signal.SIGUSR1, before)
     shown = scrape(counts)
-    assert shown["kubeauth_renewals_total,reason=first,result=success"] == 2
+    assert shown["kubeauth_credential_refreshes_total,reason=first,result=success"] == 2
     assert shown["rest_client_exec_plugin_policy_call_total,status=allowed"] == 1
 
 

@@ -1,0 +1,220 @@
+"""Sources that are shared: clients configured alike ask a plugin or issuer once, not once each (C1-C4, O8).
+
+A source is recent until its credential is over, or 64 others were used since, and after that for as long as
+somebody uses it. So a client for each task does not mean a run for each task, and nothing is recent for ever
+but a refresh-token that stands nowhere else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
+
+from kubeauth._config._client_config import ClientConfig
+from kubeauth._config._exec_cluster import exec_cluster
+from kubeauth._config._oidc import OidcConfig
+from kubeauth._credentials.files import StaticSource, client_cert_reader
+from kubeauth._credentials.refreshable import RefreshableSource
+from kubeauth._exec.codec import API_VERSIONS
+from kubeauth._exec.config import ExecConfig
+from kubeauth._observer import Observer
+from kubeauth._runtime import Clock, call_after_fork
+from kubeauth._secret import FrozenDict, Secret
+from kubeauth.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kubeauth._oidc._dialogue import Fetch
+
+
+_MAX_RECENT = 64
+# So that a key says nothing to who does not know it: arguments and environment may be secrets.
+_SALT = os.urandom(32)
+
+
+class HttpFactory(Protocol):
+    """How issuers are reached: handed in from above, where HTTP is done."""
+
+    @property
+    def trust_env(self) -> bool: ...
+
+    def fetch_for(self, config: OidcConfig) -> Fetch:
+        """TLSError if the issuer's CA is none."""
+        ...
+
+
+class SourceCache:
+    """Sources by what they are made of."""
+
+    def __init__(self) -> None:
+        # Guards both; held while a source is made, which does no I/O.
+        self._lock = threading.Lock()
+        self._known: WeakValueDictionary[tuple[bytes, int], RefreshableSource] = WeakValueDictionary()
+        self._recent: OrderedDict[tuple[bytes, int], RefreshableSource] = OrderedDict()
+        call_after_fork(self)
+
+    def source(
+        self,
+        config_hash: bytes,
+        clock: Clock,
+        make: Callable[[], RefreshableSource],
+        matches: Callable[[RefreshableSource], bool] = lambda _: True,
+    ) -> RefreshableSource:
+        """The one for what was digested, made if there is none that `matches`."""
+        # A source keeps its clock, so nobody else's can have that number while it is known.
+        key = config_hash, id(clock)
+        with self._lock:
+            found = self._known.get(key)
+            if found is None or not matches(found):
+                found = self._known[key] = make()
+            self._retain_locked(key, found)
+        return found
+
+    def _retain_locked(self, key: tuple[bytes, int], source: RefreshableSource) -> None:
+        for other, recent in list(self._recent.items()):
+            if recent.is_expired():
+                del self._recent[other]
+        self._recent[key] = source
+        self._recent.move_to_end(key)
+        # With one that knows what stands nowhere else, that would be lost.
+        for other in [key for key, recent in self._recent.items() if not recent.provider.holds_unsaved_token][
+            :-_MAX_RECENT
+        ]:
+            del self._recent[other]
+
+    def after_fork(self) -> None:
+        """In a child the lock may be held by a thread that is not there."""
+        self._lock = threading.Lock()
+
+
+SOURCE_CACHE = SourceCache()
+
+
+def plugin_source(
+    config: ClientConfig,
+    plugin: ExecConfig,
+    clock: Clock,
+    observer: Observer,
+    shared: SourceCache = SOURCE_CACHE,
+) -> RefreshableSource:
+    """The one for this plugin. ConfigError if what it must be told cannot be had."""
+    from kubeauth._exec.plugin import Plugin  # no other kind of credential needs it
+
+    cluster = exec_cluster(config) if plugin.provide_cluster_info else None
+
+    def make() -> RefreshableSource:
+        provider = Plugin(plugin, cluster, observer, now=clock.monotonic)
+        return RefreshableSource(provider, clock, observer, refresh_ahead=plugin.options.refresh_ahead)
+
+    key = _hash([plugin, cluster])
+    if key is None:
+        raise ConfigError(
+            "the exec plugin's cluster_config must be JSON: dict, list, str, int, float, bool and None"
+        )
+    return shared.source(key, clock, make)
+
+
+def oidc_source(
+    config: ClientConfig, oidc: OidcConfig, clock: Clock, observer: Observer, http: HttpFactory
+) -> RefreshableSource:
+    """The one for this entry of a kubeconfig; or for these tokens, if they came from no file (O8).
+
+    Whoever loads the file later finds other tokens in it, and means the same; unless they are not ours:
+    somebody has logged in since, who may be another person. TLSError for a CA that is none.
+    """
+    from kubeauth._oidc._provider import OidcProvider
+
+    fetch = http.fetch_for(oidc)
+    read_client_cert = client_cert_reader(config, clock)
+
+    def make() -> RefreshableSource:
+        provider = OidcProvider(oidc, fetch, now=clock.time, read_client_cert=read_client_cert)
+        return RefreshableSource(provider, clock, observer, refresh_ahead=oidc.options.refresh_ahead)
+
+    def matches(source: RefreshableSource) -> bool:
+        return isinstance(source.provider, OidcProvider) and source.provider.knows(oidc)
+
+    entry = replace(oidc, id_token=None, refresh_token=None) if oidc.path else oidc
+    pair = [config.client_cert_data, config.client_key_data, config.client_cert_file, config.client_key_file]
+    key = _hash([entry, pair, http.trust_env])
+    assert key is not None  # noqa: S101 -- there is nothing in it but text
+    return SOURCE_CACHE.source(key, clock, make, matches)
+
+
+def _hash(parts: list[Any]) -> bytes | None:
+    """Never of what is printed: that hides what tells two apart. None if it is not JSON."""
+    try:
+        text = json.dumps([_plain(part) for part in parts], sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return hashlib.blake2b(text.encode(), key=_SALT).digest()
+
+
+def _plain(value: object) -> Any:
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Secret):
+        return _plain(value.reveal())
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return list(value.items()) if isinstance(value, FrozenDict) else value
+
+
+Source = StaticSource | RefreshableSource
+
+
+def build_source(config: ClientConfig, clock: Clock, observer: Observer, http: HttpFactory) -> Source:
+    """The source of `config`'s credential. A static credential wins, and nobody is ever asked (I1, O10)."""
+    if config.exec is not None and config.oidc is not None:
+        raise ConfigError(
+            "execProvider and authProvider cannot be used in combination. Remove one of the two."
+        )
+    if config.exec is not None:
+        check_exec(config.exec)
+    asked = select_provider(config)
+    if isinstance(asked, ExecConfig):
+        return plugin_source(config, asked, clock, observer)
+    if asked is not None:
+        return oidc_source(config, asked, clock, observer, http)
+    return StaticSource(config, clock)
+
+
+def select_provider(config: ClientConfig) -> ExecConfig | OidcConfig | None:
+    """Whoever gives the credential of `config`; None if it has one, or none at all."""
+    if config.exec is not None and not (_has_header(config) or _has_certificate(config)):
+        return config.exec
+    # A client certificate goes along with an id-token, but never with a plugin's.
+    return None if _has_header(config) else config.oidc
+
+
+def check_exec(plugin: ExecConfig) -> None:
+    """ConfigError for a version that nobody speaks: even if the plugin is not run, as client-go (X1)."""
+    if plugin.api_version not in API_VERSIONS:
+        raise ConfigError(
+            f'exec plugin: invalid apiVersion "{plugin.api_version}". Use {API_VERSIONS[0]}, which the '
+            "plugin must know too."
+        )
+
+
+def _has_certificate(config: ClientConfig) -> bool:
+    """A certificate without its key does not count (I1)."""
+    return bool(
+        (config.client_cert_data or config.client_cert_file)
+        and (config.client_key_data or config.client_key_file)
+    )
+
+
+def _has_header(config: ClientConfig) -> bool:
+    """A password without a name does not count (I1)."""
+    server = urlsplit(config.server)
+    # A password in the URL is there before any plugin is asked, as in Go.
+    return bool(config.token or config.token_file or config.username or server.username or server.password)

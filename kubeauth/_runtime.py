@@ -1,0 +1,137 @@
+"""Processes, threads and event loops: fork hooks, clocks, locks per event loop, stderr at exit."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic, time
+from typing import TYPE_CHECKING, NoReturn, Protocol, TextIO, TypeVar
+
+from kubeauth.errors import ConfigError
+
+if TYPE_CHECKING:
+    from anyio import Lock
+    from anyio.lowlevel import RunVar
+
+T = TypeVar("T")
+
+
+class Forkable(Protocol):
+    def after_fork(self) -> None:
+        """Called in the child process, before any other code of the program."""
+        ...
+
+
+_registered: weakref.WeakSet[Forkable] = weakref.WeakSet()
+
+
+def call_after_fork(thing: Forkable) -> None:
+    """Call `thing.after_fork()` in every child that is forked during its lifetime."""
+    _registered.add(thing)
+
+
+# Held during an import in a function: a child forked meanwhile would have a module that is never completed,
+# and would wait for it forever. Reentrant: an imported module may fork.
+no_fork = threading.RLock()
+
+
+def _after_fork() -> None:
+    no_fork.release()
+    for thing in list(_registered):
+        thing.after_fork()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(before=no_fork.acquire, after_in_parent=no_fork.release, after_in_child=_after_fork)
+
+
+class ProcessBound:
+    """Cannot be pickled or copied; the error says what to send to another process instead."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, _protocol: object) -> NoReturn:
+        raise ConfigError(
+            f"{type(self).__name__} cannot be pickled or copied: it holds connections, locks or a live "
+            "credential. Send its ClientConfig, which is pickled without secrets, or the path of the "
+            "kubeconfig and the name of the context, and create a new one there."
+        )
+
+
+class Clock(Protocol):
+    """The wall clock and the monotonic clock."""
+
+    def time(self) -> float:
+        """Seconds since 1970. May be set back."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since some moment. Never goes back; may stop while the machine sleeps."""
+        ...
+
+
+class SystemClock:
+    """The clocks of this machine."""
+
+    # The built-in functions themselves: one call less on every request.
+    time = staticmethod(time)
+    monotonic = staticmethod(monotonic)
+
+
+SYSTEM_CLOCK = SystemClock()
+
+_loop_locks: RunVar[weakref.WeakKeyDictionary[object, Lock]] | None = None
+
+
+def loop_lock(owner: object) -> Lock:
+    """Return the lock of `owner` in this event loop, so that at most one of its tasks waits in a thread."""
+    from anyio import Lock  # only callers with an event loop need anyio
+    from anyio.lowlevel import RunVar
+
+    global _loop_locks
+    if _loop_locks is None:
+        with no_fork:
+            if _loop_locks is None:  # another thread may have been faster
+                _loop_locks = RunVar("kubeauth_loop_locks")
+    try:
+        locks = _loop_locks.get()
+    except LookupError:
+        locks = weakref.WeakKeyDictionary()
+        _loop_locks.set(locks)
+    return locks.setdefault(owner, Lock())
+
+
+async def run_in_thread(work: Callable[[], T]) -> T:
+    """Run blocking `work` in a thread. When cancelled, return at once; the thread completes on its own."""
+    from anyio import CapacityLimiter, to_thread
+
+    # A limiter of its own: an application that uses all worker threads must not block us.
+    return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+
+
+def flush_stderr() -> None:
+    """Flush stderr at the end of a process; discard what cannot be written.
+
+    stderr is buffered: bytes that a full disk or a closed pipe rejected stay in the buffer. CPython flushes
+    it again at exit, and if that fails the exit status is 120, whatever the program has chosen.
+    """
+    if sys.stderr is None or sys.stderr.closed:
+        return
+    try:
+        sys.stderr.flush()
+    except OSError:
+        discard(sys.stderr)
+
+
+def discard(stream: TextIO) -> None:
+    """Discard what is in the buffer of a stream, and everything written to it later."""
+    with suppress(OSError):  # a replaced stream may have no descriptor
+        null = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(null, stream.fileno())
+        finally:
+            os.close(null)
