@@ -1,7 +1,7 @@
 """Who still uses which connections, so that a rotation cuts nobody off (C16, K53, K54).
 
-A pool is the inner transport of one client certificate and one trust. A rotation puts a new pool in its place and
-retires the old one, which is closed when its last response is. Nothing here does any I/O: methods return
+A pool is the inner transport of one client certificate and one trust. A rotation replaces it by a new pool
+and retires the old one, which is closed when its last response is. Nothing here does any I/O: methods return
 what must be closed, and the caller closes it.
 """
 
