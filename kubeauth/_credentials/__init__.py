@@ -1,1 +1,1 @@
-"""What a credential is, where it comes from, and when it is read anew."""
+"""Credentials: static, from files, and from plugins and issuers that refresh them."""

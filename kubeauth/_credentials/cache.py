@@ -1,8 +1,8 @@
-"""Sources that are shared: clients configured alike ask a plugin or issuer once, not once each (C1-C4, O8).
+"""Sources by configuration: clients with the same configuration share a credential (C1-C4, O8).
 
-A source is recent until its credential is over, or 64 others were used since, and after that for as long as
-somebody uses it. So a client for each task does not mean a run for each task, and nothing is recent for ever
-but a refresh-token that stands nowhere else.
+A source is retained until its credential expires or 64 others were used since, and after that while a client
+uses it. So a client per task does not mean a plugin run per task, and nothing is retained forever but a
+refresh-token that is saved nowhere else.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
 
 
 _MAX_RECENT = 64
-# So that a key says nothing to who does not know it: arguments and environment may be secrets.
+# Arguments and environment may be secrets: without the salt, a hash could be guessed.
 _SALT = os.urandom(32)
 
 
 class HttpFactory(Protocol):
-    """How issuers are reached: handed in from above, where HTTP is done."""
+    """How OIDC issuers are reached: passed in by the transport layer, which has the HTTP client."""
 
     @property
     def trust_env(self) -> bool: ...
 
     def fetch_for(self, config: OidcConfig) -> Fetch:
-        """TLSError if the issuer's CA is none."""
+        """Raises TLSError if the issuer's CA is not valid."""
         ...
 
 
 class SourceCache:
-    """Sources by what they are made of."""
+    """Sources by the hash of their configuration."""
 
     def __init__(self) -> None:
-        # Guards both; held while a source is made, which does no I/O.
+        # Guards both; held while a source is created, which does no I/O.
         self._lock = threading.Lock()
         self._known: WeakValueDictionary[tuple[bytes, int], RefreshableSource] = WeakValueDictionary()
         self._recent: OrderedDict[tuple[bytes, int], RefreshableSource] = OrderedDict()
@@ -67,8 +67,8 @@ class SourceCache:
         make: Callable[[], RefreshableSource],
         matches: Callable[[RefreshableSource], bool] = lambda _: True,
     ) -> RefreshableSource:
-        """The one for what was digested, made if there is none that `matches`."""
-        # A source keeps its clock, so nobody else's can have that number while it is known.
+        """Return the source for this configuration, created if there is none that `matches`."""
+        # A source references its clock, so that the id is not reused while the source exists.
         key = config_hash, id(clock)
         with self._lock:
             found = self._known.get(key)
@@ -83,14 +83,13 @@ class SourceCache:
                 del self._recent[other]
         self._recent[key] = source
         self._recent.move_to_end(key)
-        # With one that knows what stands nowhere else, that would be lost.
-        for other in [key for key, recent in self._recent.items() if not recent.provider.holds_unsaved_token][
-            :-_MAX_RECENT
-        ]:
+        # A provider with an unsaved token must not be dropped: the token would be lost.
+        droppable = [key for key, recent in self._recent.items() if not recent.provider.holds_unsaved_token]
+        for other in droppable[:-_MAX_RECENT]:
             del self._recent[other]
 
     def after_fork(self) -> None:
-        """In a child the lock may be held by a thread that is not there."""
+        """In a forked child the lock may be held by a thread that does not exist."""
         self._lock = threading.Lock()
 
 
@@ -104,8 +103,8 @@ def plugin_source(
     observer: Observer,
     shared: SourceCache = SOURCE_CACHE,
 ) -> RefreshableSource:
-    """The one for this plugin. ConfigError if what it must be told cannot be had."""
-    from kubeauth._exec.plugin import Plugin  # no other kind of credential needs it
+    """Return the source for this plugin. ConfigError if the cluster info cannot be built."""
+    from kubeauth._exec.plugin import Plugin  # only needed here
 
     cluster = exec_cluster(config) if plugin.provide_cluster_info else None
 
@@ -124,10 +123,10 @@ def plugin_source(
 def oidc_source(
     config: ClientConfig, oidc: OidcConfig, clock: Clock, observer: Observer, http: HttpFactory
 ) -> RefreshableSource:
-    """The one for this entry of a kubeconfig; or for these tokens, if they came from no file (O8).
+    """Return the source for this entry of a kubeconfig; or for these tokens, if they came from no file (O8).
 
-    Whoever loads the file later finds other tokens in it, and means the same; unless they are not ours:
-    somebody has logged in since, who may be another person. TLSError for a CA that is none.
+    A client that loads the file later finds other tokens in it, and gets the same source; unless a user has
+    logged in since, who may be another one. TLSError for a CA that is not valid.
     """
     from kubeauth._oidc._provider import OidcProvider
 
@@ -144,12 +143,12 @@ def oidc_source(
     entry = replace(oidc, id_token=None, refresh_token=None) if oidc.path else oidc
     pair = [config.client_cert_data, config.client_key_data, config.client_cert_file, config.client_key_file]
     key = _hash([entry, pair, http.trust_env])
-    assert key is not None  # noqa: S101 -- there is nothing in it but text
+    assert key is not None  # noqa: S101 -- it contains only text
     return SOURCE_CACHE.source(key, clock, make, matches)
 
 
 def _hash(parts: list[Any]) -> bytes | None:
-    """Never of what is printed: that hides what tells two apart. None if it is not JSON."""
+    """Return a hash of all values, secrets included; None if they are not JSON."""
     try:
         text = json.dumps([_plain(part) for part in parts], sort_keys=True, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
@@ -173,31 +172,31 @@ Source = StaticSource | RefreshableSource
 
 
 def build_source(config: ClientConfig, clock: Clock, observer: Observer, http: HttpFactory) -> Source:
-    """The source of `config`'s credential. A static credential wins, and nobody is ever asked (I1, O10)."""
+    """Return the source of the credential of `config`. A static credential takes precedence (I1, O10)."""
     if config.exec is not None and config.oidc is not None:
         raise ConfigError(
             "execProvider and authProvider cannot be used in combination. Remove one of the two."
         )
     if config.exec is not None:
         check_exec(config.exec)
-    asked = select_provider(config)
-    if isinstance(asked, ExecConfig):
-        return plugin_source(config, asked, clock, observer)
-    if asked is not None:
-        return oidc_source(config, asked, clock, observer, http)
+    selected = select_provider(config)
+    if isinstance(selected, ExecConfig):
+        return plugin_source(config, selected, clock, observer)
+    if selected is not None:
+        return oidc_source(config, selected, clock, observer, http)
     return StaticSource(config, clock)
 
 
 def select_provider(config: ClientConfig) -> ExecConfig | OidcConfig | None:
-    """Whoever gives the credential of `config`; None if it has one, or none at all."""
+    """Return the plugin or issuer of `config`; None if its credential is static, or there is none."""
     if config.exec is not None and not (_has_header(config) or _has_certificate(config)):
         return config.exec
-    # A client certificate goes along with an id-token, but never with a plugin's.
+    # A client certificate is used together with an id-token, but not with a plugin.
     return None if _has_header(config) else config.oidc
 
 
 def check_exec(plugin: ExecConfig) -> None:
-    """ConfigError for a version that nobody speaks: even if the plugin is not run, as client-go (X1)."""
+    """Raise ConfigError for an unknown API version, even if the plugin is not run, as client-go (X1)."""
     if plugin.api_version not in API_VERSIONS:
         raise ConfigError(
             f'exec plugin: invalid apiVersion "{plugin.api_version}". Use {API_VERSIONS[0]}, which the '
@@ -206,7 +205,7 @@ def check_exec(plugin: ExecConfig) -> None:
 
 
 def _has_certificate(config: ClientConfig) -> bool:
-    """A certificate without its key does not count (I1)."""
+    """A certificate without its key is ignored (I1)."""
     return bool(
         (config.client_cert_data or config.client_cert_file)
         and (config.client_key_data or config.client_key_file)
@@ -214,7 +213,7 @@ def _has_certificate(config: ClientConfig) -> bool:
 
 
 def _has_header(config: ClientConfig) -> bool:
-    """A password without a name does not count (I1)."""
+    """A password without a user name is ignored (I1)."""
     server = urlsplit(config.server)
-    # A password in the URL is there before any plugin is asked, as in Go.
+    # A password in the URL takes precedence over a plugin, as in Go.
     return bool(config.token or config.token_file or config.username or server.username or server.password)

@@ -1,7 +1,7 @@
-"""A client certificate and its key into an SSLContext, through memory (K55).
+"""Load a client certificate and its key into an SSLContext through memory (K55), and read its validity.
 
-`load_cert_chain` takes paths only. The key must not lie in a named file, where a crash leaves it, so the
-paths are those of descriptors: anonymous memory on Linux, pipes elsewhere.
+`load_cert_chain` accepts only paths. A key in a named file could be left behind by a crash, so the paths are
+those of descriptors: anonymous memory on Linux, pipes elsewhere.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 
-# A pipe is written before it is read, so all must fit its buffer: 16 KiB is the least of any system.
+# A pipe is written before it is read, so all must fit its buffer: 16 KiB is the minimum of any system.
 PIPE_BUFFER = 16 * 1024
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
-def load_client_cert(context: ssl.SSLContext, identity: ClientCertificate, *, where: str = "") -> None:
-    """Gives `context` the certificate to show. ClientCertificateError if the two halves do not work together.
+def load_client_cert(context: ssl.SSLContext, client_cert: ClientCertificate, *, where: str = "") -> None:
+    """Load the certificate into `context`. ClientCertificateError if certificate and key do not match.
 
-    `where` says in the error which pair it was.
+    `where` names the certificate in the error.
     """
-    why = try_load(context, identity)
+    why = try_load(context, client_cert)
     if why is not None:
         raise _cert_error(why, where)
 
 
-def find_cert_problem(identity: ClientCertificate) -> str | None:
-    """Why certificate and key are no use, in words; None if they can be parsed and belong together.
+def find_cert_problem(client_cert: ClientCertificate) -> str | None:
+    """Return why certificate and key are invalid; None if they can be parsed and match.
 
-    ClientCertificateError if that cannot be found out, for which neither of them is to blame.
+    ClientCertificateError if this machine has no resources left to check them.
     """
-    why = try_load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), identity)
+    why = try_load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), client_cert)
     if isinstance(why, _ResourceProblem):
         raise _cert_error(why)
     return why
 
 
-def check_client_cert(identity: ClientCertificate, *, where: str = "") -> None:
-    """ClientCertificateError if certificate and key cannot be parsed, or do not belong together."""
-    load_client_cert(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), identity, where=where)
+def check_client_cert(client_cert: ClientCertificate, *, where: str = "") -> None:
+    """Raise ClientCertificateError if certificate and key cannot be parsed, or do not match."""
+    load_client_cert(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), client_cert, where=where)
 
 
 class _ResourceProblem(str):
@@ -62,31 +62,31 @@ def _cert_error(why: str, where: str = "") -> ClientCertificateError:
     return ClientCertificateError(f"the client certificate{where and f' ({where})'} cannot be used: {why}")
 
 
-def try_load(context: ssl.SSLContext, identity: ClientCertificate) -> str | None:
-    """As `load_identity`, with what is wrong as a value: no frame with the key is part of a traceback."""
-    if b"-----BEGIN CERTIFICATE-----" not in identity.certificate:
+def try_load(context: ssl.SSLContext, client_cert: ClientCertificate) -> str | None:
+    """As `load_client_cert`, but return the problem: no traceback has a frame with the key."""
+    if b"-----BEGIN CERTIFICATE-----" not in client_cert.certificate:
         return "there is no certificate in it. It must be PEM, starting with -----BEGIN CERTIFICATE-----"
-    if b"PRIVATE KEY-----" not in identity.key.reveal():
+    if b"PRIVATE KEY-----" not in client_cert.key.reveal():
         return "there is no private key beside it. It must be PEM, as -----BEGIN PRIVATE KEY-----"
-    last = "no way is left"
+    last = "no strategy is left"
     try:
-        for way in _strategies(identity):
+        for load in _strategies(client_cert):
             try:
-                way(context, identity)
+                load(context, client_cert)
             except OSError as error:
                 if isinstance(error, ssl.SSLError):
                     return _describe_ssl_error(error)
                 last = (error.strerror or str(error)).lower()
                 if error.errno in _OUT_OF_RESOURCES:
-                    # Another way would not help, and the last of them writes the key to a disk.
+                    # Another strategy would not help, and the last one writes the key to disk.
                     break
-                # No memfd, no /proc, no /dev/fd: the next way needs less.
+                # No memfd, no /proc, no /dev/fd: the next strategy needs less.
             else:
                 return None
     except _EncryptedKey:
         return "its key is encrypted. Decrypt it first, for example with: openssl pkey -in KEY -out NEW"
     return _ResourceProblem(
-        f"it cannot be handed to OpenSSL: {last}. Check the limits of this process (ulimit -n), and that "
+        f"it cannot be passed to OpenSSL: {last}. Check the limits of this process (ulimit -n), and that "
         "there is room in its temporary directory."
     )
 
@@ -100,22 +100,22 @@ def _describe_ssl_error(error: ssl.SSLError) -> str:
 Strategy = Callable[[ssl.SSLContext, ClientCertificate], None]
 
 
-def _strategies(identity: ClientCertificate) -> list[Strategy]:
+def _strategies(client_cert: ClientCertificate) -> list[Strategy]:
     ways: list[Strategy] = []
     if hasattr(os, "memfd_create"):
         ways.append(_load_via_memfd)
     if os.name == "posix":
-        if max(len(identity.certificate), len(identity.key.reveal())) <= PIPE_BUFFER:
+        if max(len(client_cert.certificate), len(client_cert.key.reveal())) <= PIPE_BUFFER:
             ways.append(_load_via_pipes)
         ways.append(_load_via_unlinked_file)
     return [*ways, _load_via_private_file]
 
 
-def _load_via_memfd(context: ssl.SSLContext, identity: ClientCertificate) -> None:
-    """Linux: memory with a descriptor. It never was a file."""
+def _load_via_memfd(context: ssl.SSLContext, client_cert: ClientCertificate) -> None:
+    """Linux: anonymous memory with a descriptor."""
     with ExitStack() as stack:
         descriptors: list[int] = []
-        for data in _pem_pair(identity):
+        for data in _pem_pair(client_cert):
             descriptor = os.memfd_create("kubeauth", os.MFD_CLOEXEC)
             stack.callback(os.close, descriptor)
             descriptors.append(descriptor)
@@ -124,11 +124,11 @@ def _load_via_memfd(context: ssl.SSLContext, identity: ClientCertificate) -> Non
         _load(context, *(f"/proc/self/fd/{descriptor}" for descriptor in descriptors))
 
 
-def _load_via_pipes(context: ssl.SSLContext, identity: ClientCertificate) -> None:
-    """POSIX: what OpenSSL reads from a pipe is gone."""
+def _load_via_pipes(context: ssl.SSLContext, client_cert: ClientCertificate) -> None:
+    """POSIX: pipes, which OpenSSL reads once."""
     with ExitStack() as stack:
         descriptors: list[int] = []
-        for data in _pem_pair(identity):
+        for data in _pem_pair(client_cert):
             reader, writer = os.pipe()
             stack.callback(os.close, reader)
             descriptors.append(reader)
@@ -137,20 +137,20 @@ def _load_via_pipes(context: ssl.SSLContext, identity: ClientCertificate) -> Non
         _load(context, *(f"/dev/fd/{reader}" for reader in descriptors))
 
 
-def _load_via_unlinked_file(context: ssl.SSLContext, identity: ClientCertificate) -> None:
-    """POSIX: files that have lost their names before anything is written to them."""
+def _load_via_unlinked_file(context: ssl.SSLContext, client_cert: ClientCertificate) -> None:
+    """POSIX: files that are unlinked before anything is written to them."""
     with tempfile.TemporaryFile(buffering=0) as certificate, tempfile.TemporaryFile(buffering=0) as key:
-        for file, data in zip((certificate, key), _pem_pair(identity), strict=True):
+        for file, data in zip((certificate, key), _pem_pair(client_cert), strict=True):
             file.write(data)
             file.seek(0)
         _load(context, f"/dev/fd/{certificate.fileno()}", f"/dev/fd/{key.fileno()}")
 
 
-def _load_via_private_file(context: ssl.SSLContext, identity: ClientCertificate) -> None:
-    """Anywhere: files that only their owner can read, gone a moment later."""
+def _load_via_private_file(context: ssl.SSLContext, client_cert: ClientCertificate) -> None:
+    """Any system: files that only their owner can read, deleted at once."""
     with ExitStack() as stack:
         paths: list[str] = []
-        for data in _pem_pair(identity):
+        for data in _pem_pair(client_cert):
             descriptor, path = tempfile.mkstemp(prefix="kubeauth-")
             stack.callback(os.unlink, path)
             paths.append(path)
@@ -159,10 +159,10 @@ def _load_via_private_file(context: ssl.SSLContext, identity: ClientCertificate)
         _load(context, *paths)
 
 
-def _pem_pair(identity: ClientCertificate) -> tuple[bytes, bytes]:
-    # Apart, because each may hold the other's kind too: of the one only certificates count, of the other
-    # only the key.
-    return identity.certificate, identity.key.reveal()
+def _pem_pair(client_cert: ClientCertificate) -> tuple[bytes, bytes]:
+    # Two files, because each may contain the other, too: only certificates are read from the first, and only
+    # the key from the second.
+    return client_cert.certificate, client_cert.key.reveal()
 
 
 class _EncryptedKey(Exception):
@@ -170,7 +170,7 @@ class _EncryptedKey(Exception):
 
 
 def _reject_password() -> str:
-    # Without a callback OpenSSL would ask for the password on the terminal.
+    # Without a callback, OpenSSL would prompt on the terminal.
     raise _EncryptedKey
 
 
@@ -183,28 +183,28 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """Seconds since 1970."""
+    """The validity period of a certificate, in seconds since 1970."""
 
     not_before: float
     not_after: float
 
 
-def read_validity(identity: ClientCertificate) -> Validity | None:
-    """Those of the leaf, which comes first; None if they cannot be told."""
-    return read_leaf(identity.certificate, _read_dates)
+def read_validity(client_cert: ClientCertificate) -> Validity | None:
+    """Return the validity of the leaf, which comes first; None if it cannot be parsed."""
+    return read_leaf(client_cert.certificate, _read_dates)
 
 
 def read_leaf(pem: bytes, read: Callable[[Certificate], _T]) -> _T | None:
-    """What `read` makes of the first certificate; None if it cannot be parsed."""
-    # All of it: also what the library sets up when it is first used is not finished by a child.
+    """Return `read(certificate)` for the first certificate; None if it cannot be parsed."""
+    # Also during the call: a child forked meanwhile would have a library that is only half set up.
     with no_fork:
         from cryptography.x509 import load_pem_x509_certificates
 
         try:
             return read(load_pem_x509_certificates(pem)[0])
         except Exception:
-            # OpenSSL took it, cryptography is stricter, and its errors have nothing in common: InvalidVersion
-            # is no ValueError. The credential works, its end is not known.
+            # cryptography is stricter than OpenSSL, and its errors have no common base: InvalidVersion is not
+            # a ValueError. The credential works; its expiry is unknown.
             return None
 
 

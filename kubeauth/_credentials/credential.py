@@ -1,4 +1,4 @@
-"""What a request is signed with: a header, a certificate, both or nothing. Pure."""
+"""Credential: a header, a client certificate, both or nothing; and the Status of a client. Pure."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Credential:
-    """Everything that says who asks. Never changed: a new one takes its place."""
+    """What authenticates a request. Immutable: a refresh replaces it."""
 
     authorization: str | None = None
-    """The value of the Authorization header. A secret, in the form that costs a request nothing."""
+    """The value of the Authorization header. A secret, ready to be sent."""
     client_certificate: ClientCertificate | None = None
 
     def __repr__(self) -> str:
@@ -37,14 +37,14 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Unauthorized:
-    """A 401: which credential was refused, and by whom."""
+    """A 401: the credential that was rejected, and the origin that rejected it."""
 
     credential: Credential
     origin: Hashable
 
 
 def find_header_problem(token: str) -> str | None:
-    """Why `token` cannot be the value of an HTTP header; None if it can."""
+    """Return why `token` is not a valid HTTP header value; None if it is."""
     if not token.isascii():
         return "it has characters that are not ASCII"
     if not token.isprintable():
@@ -56,21 +56,21 @@ def find_header_problem(token: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What `client.status()` says. Holds no secret."""
+    """What `client.status()` returns. Contains no secret."""
 
     source: str
-    """Where it is from: `token`, `token file /path`, `client certificate`, `plugin aws`, `oidc https://...`,
+    """The source of the credential: `token`, `token file /path`, `client certificate`, `plugin aws`, `oidc https://...`,
     ..., or `none`."""
     kind: str
-    """`token`, `basic`, `certificate`, `token+certificate`; `none` also before one was first asked for."""
+    """`token`, `basic`, `certificate`, `token+certificate`; `none` also before the first was fetched."""
     expires: datetime | None
-    """When it is over, if that can be told: a token's own expiry is known to its issuer alone."""
+    """When it expires, if known: the expiry of a static token is known to its issuer alone."""
     last_error: KubeAuthError | None
-    """Why the last renewal failed; None when it worked. The credential before it is still in use."""
+    """Why the last refresh failed; None if it succeeded. The previous credential is still in use."""
 
 
 def credential_kind(credential: Credential) -> str:
-    """What it consists of, in a word."""
+    """Return `token`, `basic`, `certificate`, `token+certificate` or `none`."""
     kinds: list[str] = []
     if credential.authorization:
         kinds.append("basic" if credential.authorization.startswith("Basic ") else "token")
