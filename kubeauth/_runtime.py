@@ -1,15 +1,13 @@
-"""Processes, threads and event loops: fork hooks, clocks, locks per event loop, stderr at exit."""
+"""Processes, threads and event loops: fork hooks, clocks, locks per event loop."""
 
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from time import monotonic, time
-from typing import TYPE_CHECKING, NoReturn, Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 from kubeauth.errors import ConfigError
 
@@ -111,27 +109,3 @@ async def run_in_thread(work: Callable[[], T]) -> T:
 
     # A limiter of its own: an application that uses all worker threads must not block us.
     return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=CapacityLimiter(1))
-
-
-def flush_stderr() -> None:
-    """Flush stderr at the end of a process; discard what cannot be written.
-
-    stderr is buffered: bytes that a full disk or a closed pipe rejected stay in the buffer. CPython flushes
-    it again at exit, and if that fails the exit status is 120, whatever the program has chosen.
-    """
-    if sys.stderr is None or sys.stderr.closed:
-        return
-    try:
-        sys.stderr.flush()
-    except OSError:
-        discard(sys.stderr)
-
-
-def discard(stream: TextIO) -> None:
-    """Discard what is in the buffer of a stream, and everything written to it later."""
-    with suppress(OSError):  # a replaced stream may have no descriptor
-        null = os.open(os.devnull, os.O_WRONLY)
-        try:
-            os.dup2(null, stream.fileno())
-        finally:
-            os.close(null)

@@ -22,6 +22,7 @@ FLOOR = {
     "_problem",
     "_runtime",
     "_secret",
+    "_streams",
     "errors",
 }
 MAY_IMPORT: dict[str, set[str]] = {
@@ -30,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_connections": set(),
     "_secret": set(),
     "_runtime": {"errors"},
+    "_streams": set(),
     "_compat": set(),
     "_http": set(),
     "_field_types": {"_secret", "errors"},

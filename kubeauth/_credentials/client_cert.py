@@ -101,14 +101,14 @@ Strategy = Callable[[ssl.SSLContext, ClientCertificate], None]
 
 
 def _strategies(client_cert: ClientCertificate) -> list[Strategy]:
-    ways: list[Strategy] = []
+    strategies: list[Strategy] = []
     if hasattr(os, "memfd_create"):
-        ways.append(_load_via_memfd)
+        strategies.append(_load_via_memfd)
     if os.name == "posix":
         if max(len(client_cert.certificate), len(client_cert.key.reveal())) <= PIPE_BUFFER:
-            ways.append(_load_via_pipes)
-        ways.append(_load_via_unlinked_file)
-    return [*ways, _load_via_private_file]
+            strategies.append(_load_via_pipes)
+        strategies.append(_load_via_unlinked_file)
+    return [*strategies, _load_via_private_file]
 
 
 def _load_via_memfd(context: ssl.SSLContext, client_cert: ClientCertificate) -> None:

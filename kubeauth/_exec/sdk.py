@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import NoReturn, TypeVar
 
-from kubeauth._runtime import flush_stderr
+from kubeauth._streams import flush_stderr
 from kubeauth.errors import KubeAuthError
 
 _TRACEBACK = "KUBEAUTH_PLUGIN_TRACEBACK"

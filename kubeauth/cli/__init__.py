@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed, as by `2>&-`: what is said must not go to the other
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 -- to the end
-    from kubeauth._runtime import flush_stderr
+    from kubeauth._streams import flush_stderr
     from kubeauth.cli._app import run
     from kubeauth.cli._ends import end_of, end_on_signals, fault_of
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from kubeauth import __version__
-from kubeauth._runtime import flush_stderr
+from kubeauth._streams import flush_stderr
 from kubeauth.cli._ends import Failed, end_of, end_on_signals, fault_of, tell
 from kubeauth.cli._terminal import harmless
 

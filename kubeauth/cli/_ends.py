@@ -11,7 +11,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeGuard
 
-from kubeauth._runtime import discard
+from kubeauth._streams import discard
 from kubeauth.errors import ConfigError, CredentialError, KubeAuthError, TLSError
 
 if TYPE_CHECKING:

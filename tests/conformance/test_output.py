@@ -127,7 +127,7 @@ def test_a_token_that_cannot_be_a_header_x42(server: APIServer, tmp_path: Path, 
     """client-go hands it to net/http: that refuses some of these, trims others, and sends the rest."""
     script = ShellPlugin(tmp_path, credential(token.replace("?", "sentinel")))
     with kubeauth.Client(config_of(server, script)) as client:
-        with pytest.raises(PluginOutputError, match="its token cannot be sent") as caught:
+        with pytest.raises(PluginOutputError, match="its token is not a valid HTTP header value") as caught:
             client.get("/version")
     assert "sentinel" not in str(caught.value)
     assert server.requests == []

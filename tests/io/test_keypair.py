@@ -95,7 +95,7 @@ def test_where_one_way_is_closed_the_next_is_taken(
     for way in WAYS[:-1]:
         monkeypatch.setattr(_keypair, way.__name__, closed(way.__name__))
     load_client_cert(context(), identity(authority))
-    assert tried == ["through_memfd", "through_pipes", "through_nameless_file"]
+    assert tried == ["_load_via_memfd", "_load_via_pipes", "_load_via_unlinked_file"]
     monkeypatch.setattr(_keypair, WAYS[-1].__name__, closed("last"))
     with pytest.raises(ClientCertificateError, match="function not implemented"):
         load_client_cert(context(), identity(authority))
@@ -107,8 +107,8 @@ def test_what_does_not_fit_a_pipe_does_not_go_through_one(
     def fail(*_: object) -> None:
         raise OSError(38, "no")
 
-    monkeypatch.setattr(_keypair, "through_memfd", fail)
-    monkeypatch.setattr(_keypair, "through_pipes", lambda *_: pytest.fail("would block"))
+    monkeypatch.setattr(_keypair, "_load_via_memfd", fail)
+    monkeypatch.setattr(_keypair, "_load_via_pipes", lambda *_: pytest.fail("would block"))
     big = identity(authority)
     filled = big.certificate + b"# padding\n" * (_keypair.PIPE_BUFFER // 10)
     load_client_cert(context(), ClientCertificate(filled, big.key))

@@ -147,7 +147,11 @@ class TestHowLongItIsKept:
         """A refresh-token that was replaced, and could not be written anywhere."""
         sources = Sources()
         first = weakref.ref(kept := sources.of(PLAIN))
-        monkeypatch.setattr(type(kept.provider), "is_only_copy", property(lambda it: it is first().provider))  # type: ignore[union-attr]
+
+        def is_first(provider: object) -> bool:
+            return (source := first()) is not None and source.provider is provider
+
+        monkeypatch.setattr(type(kept.provider), "holds_unsaved_token", property(is_first))
         del kept
         for number in range(100):
             sources.of(replace(PLAIN, args=(str(number),)))

@@ -295,7 +295,7 @@ def test_a_signal_handler_does_not_wait_for_what_it_has_interrupted(held: HeldPr
         provider = providers._providers[0]
         first, flight = flown(providers, held)
         flight.leader_thread = threading.get_ident()
-        with pytest.raises(ProviderError, match="this thread is asking provider provider already"):
+        with pytest.raises(ProviderError, match="this thread is already waiting for provider provider"):
             provider.get(IMAGE, None)
         held.let_go()
         first.join()

@@ -360,6 +360,6 @@ def test_where_no_thread_can_be_started_it_says_so(tmp_path: Path, monkeypatch: 
     provider = provider_of(path)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuses)
-        with pytest.raises(ProviderError, match="no thread can be started for provider provider"):
+        with pytest.raises(ProviderError, match="cannot start a thread for provider provider"):
             asyncio.run(provider.aget(IMAGE, None))
     assert len(provider.get(IMAGE, None).credentials) == 1

@@ -223,7 +223,7 @@ class TestImpersonation:
             Impersonation(user="u", groups=[value]),
             Impersonation(user="u", extra={"k": [value]}),
         ):
-            with pytest.raises(ConfigError, match="cannot be sent"):
+            with pytest.raises(ConfigError, match=r"not a valid HTTP header value|cannot be sent"):
                 face.Client(ClientConfig(server="https://h", impersonate=who))
 
     def test_it_goes_with_a_certificate_i9(self, face: Face, server: APIServer) -> None:

@@ -158,7 +158,7 @@ def test_a_thousand_contexts_a_run_for_each_worker_and_no_secret_on_the_wire(
     assert said["told"] == [[["web", "context-0005", 200]] * 8] * WORKERS
     # What must not be sent is not, and the user is told what to send instead.
     for way in ("live", "closure"):
-        assert "ConfigError: Client stays in the process it was made in" in said[way]
+        assert "ConfigError: Client cannot be pickled or copied" in said[way]
         assert "Send its ClientConfig" in said[way]
     assert "this ClientConfig holds secrets (token)" in said["inline"]
     assert "send the path of a kubeconfig" in said["inline"]

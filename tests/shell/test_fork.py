@@ -189,7 +189,7 @@ def test_files_are_still_watched_in_the_child(
     with face.client(server.config(token_file=str(path)), clock=clock) as client:
         client.get("/version")
         # The lock of the source is held by nobody who could give it back.
-        client.client._kube._source._renewing.acquire()
+        client.client._kube._source._reload_lock.acquire()
 
         def ask() -> None:
             path.write_text("new-token")
@@ -257,7 +257,7 @@ def test_every_lock_is_a_new_one(face: Face, server: APIServer, tmp_path: Path, 
                 transport._ledger._lock,
                 transport._ledger.current._lock,
                 retired._lock,
-                transport._source._renewing,
+                transport._source._reload_lock,
             ]
             for lock in locks:
                 lock.acquire()

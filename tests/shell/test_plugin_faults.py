@@ -225,7 +225,7 @@ FAULTS = {
     "a token with a newline": Fault(
         prints(document({"token": "alices-token\n"})),
         OUTPUT,
-        r"its token cannot be sent: it has a line break.*must give it bare",
+        r"its token is not a valid HTTP header value: it has a line break.*must return the token alone",
     ),
     "an end that is no time": Fault(
         prints(document({"token": "t", "expirationTimestamp": "tomorrow"})),
@@ -578,7 +578,7 @@ class TestThreads:
         with nothing_left(plugin), face.client(plugin.config(server), clock=clock) as client:
             with (
                 no_more_threads(),
-                pytest.raises(errors.PluginError, match="no thread can be started") as caught,
+                pytest.raises(errors.PluginError, match="cannot start a thread") as caught,
             ):
                 client.get("/version")
             assert type(caught.value) is errors.PluginError
@@ -597,7 +597,7 @@ class TestThreads:
             clock.advance(870.0)
             with no_more_threads():
                 assert client.get("/version").status_code == 200
-            assert "no thread can be started" in caplog.text
+            assert "cannot start a thread" in caplog.text
             assert plugin.runs == 1
             plugin.gives(token="alices-token", expires=clock.time() + 900)
             clock.advance(A_WHILE)
@@ -621,7 +621,7 @@ class TestThreads:
                 try:
                     with (
                         no_more_threads(),
-                        pytest.raises(errors.PluginError, match="no thread can be started"),
+                        pytest.raises(errors.PluginError, match="cannot start a thread"),
                     ):
                         client.get("/version")
                 finally:

@@ -127,7 +127,7 @@ class TestForEver:
                 assert response.status_code == 401
                 assert response.json()["reason"] == "Unauthorized"
             assert plugin.runs == 2
-            assert "there is no other: getting credentials: exec: executable" in caplog.text
+            assert "could not be refreshed: getting credentials: exec: executable" in caplog.text
             clock.advance(1.3)
             assert client.get("/version").status_code == 401
             assert plugin.runs == 3

@@ -253,7 +253,7 @@ def test_one_that_works(
         assert client.get("/version").status_code == 401
         fails(client, config, errors.PluginOutputError)
     assert "<masked>" in log.getvalue()
-    assert "there is no other" in log.getvalue()
+    assert "the credential could not be refreshed" in log.getvalue()
 
 
 def test_a_renewal_ahead_that_fails(

@@ -227,10 +227,10 @@ def test_whoever_comes_late_does_not_go_back(
         server.authority.client("dave").write(*files)
         clock.advance(1.0)
         client.get("/version")
-        fresh = transport._source.fresh
-        transport._source.fresh = lambda _now: old
+        fresh = transport._source.cached_if_fresh
+        transport._source.cached_if_fresh = lambda _now: old
         client.get("/version")
-        transport._source.fresh = fresh
+        transport._source.cached_if_fresh = fresh
         client.get("/version")
     assert [(request.user, request.connection) for request in server.requests] == [("dave", 1)] * 3
 
