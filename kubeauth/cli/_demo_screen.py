@@ -145,9 +145,9 @@ def _clock(run: Run) -> Table:
 
 def _metrics(run: Run) -> Table:
     table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim")
     table.add_column()
     table.add_column(justify="right")
-    for row in run.meters.rows():
-        table.add_row(*map(Text, row))
+    for name, labels, value in run.meters.rows():
+        # One column: the longest name beside the longest labels would be wider than 80 characters.
+        table.add_row(Text.assemble((name, "dim"), "  ", labels), Text(value))
     return table
