@@ -175,7 +175,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         directory = Path(name)
         plugin = PluginScript(directory)
         plugin.answer(token=TOKEN, expires_in=86400)
-        paths = {n: kubeconfig(directory, n, about, {"exec": plugin.stanza()}) for n in (1, *given.contexts)}
+        paths = {
+            n: kubeconfig(directory, n, about, {"exec": plugin.exec_config()}) for n in (1, *given.contexts)
+        }
         for line in track(lines, "measuring", console=Console(stderr=True), transient=True):
             count, concurrency, colour = line
             found[line] = measured(paths[count], plugin, concurrency, colour)

@@ -108,6 +108,6 @@ def behind(told: list[Told]) -> str:
     said = markdown.prose("""
         Who did better than kubeauth in the whole of the spread, by more than one part in twenty, and at
         what; as the ratio to kubeauth on httpx, which is what `kubeauth.Client` is, or where it says so, to
-        kubeauth direct, which is `kubeauth.Client(inner=kubeauth.inner.DirectTransport)`.
+        kubeauth direct, which is `kubeauth.Client(transport_factory=kubeauth.transports.DirectTransport)`.
         """)
     return f"## Where kubeauth is behind\n\n{said}\n" + markdown.prose("\n".join(lines) or "Nowhere.")

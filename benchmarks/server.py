@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from kubeauth.testing._script import build_shebang
+from kubeauth.testing._programs import build_shebang
 
 V1BETA1 = "client.authentication.k8s.io/v1beta1"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-# kubeauth on kubeauth.inner.DirectTransport.
+# kubeauth on kubeauth.transports.DirectTransport.
 DIRECT = "kubeauth direct"
 GO_CLIENT = Path(__file__).parent / "go" / "client"
 
@@ -30,7 +30,7 @@ class Subject:
     signs: bool = True
     """Whether it runs exec plugins by itself; else it is given a static token."""
     is_ours: bool = False
-    inner: str = ""
+    transport: str = ""
     """What it has below it, if it is not what its library brings."""
 
     @property
@@ -56,11 +56,11 @@ def both(
     loads: bool = False,
     signs: bool = True,
     is_ours: bool = False,
-    inner: str = "",
+    transport: str = "",
 ) -> list[Subject]:
     return [
-        Subject(name, "sync", module, "sync", package, imports, loads, signs, is_ours, inner),
-        Subject(name, "async", module, "asyncio", package, "", False, signs, is_ours, inner),
+        Subject(name, "sync", module, "sync", package, imports, loads, signs, is_ours, transport),
+        Subject(name, "async", module, "asyncio", package, "", False, signs, is_ours, transport),
     ]
 
 
@@ -75,9 +75,9 @@ TABLE: list[Subject] = [
         "import kubeauth.httpx2; kubeauth.httpx2.Client",
         is_ours=True,
     ),
-    *both(DIRECT, "with_kubeauth_direct", "kubeauth", "", is_ours=True, inner=DIRECT),
+    *both(DIRECT, "with_kubeauth_direct", "kubeauth", "", is_ours=True, transport=DIRECT),
     *both(
-        f"{DIRECT} on httpx2", "with_kubeauth_direct_httpx2", "kubeauth", "", is_ours=True, inner=DIRECT
+        f"{DIRECT} on httpx2", "with_kubeauth_direct_httpx2", "kubeauth", "", is_ours=True, transport=DIRECT
     ),
     *both("httpx", "httpx_alone", "httpx", "import httpx; httpx.Client", signs=False),
     *both("httpx again", "httpx_alone", "httpx", "", signs=False),

@@ -25,7 +25,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory, APIServer(tokens={"first": "alice"}) as server:
         plugin = PluginScript(directory)
         plugin.answer(token="first", expires_in=LIFETIME)  # noqa: S106 -- a secret to nobody
-        config = kubeauth.load_config(server.kubeconfig({"exec": plugin.stanza()}))
+        config = kubeauth.load_config(server.kubeconfig({"exec": plugin.exec_config()}))
         events = server.watch("/api/v1/namespaces/web/configmaps")
 
         with kubernetes.api_client(config) as api:

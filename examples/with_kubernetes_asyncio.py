@@ -21,7 +21,7 @@ async def main() -> None:
         plugin = PluginScript(directory)
         pair = server.authority.client("alice")
         plugin.answer(certificate=pair.certificate, key=pair.key, expires_in=900)
-        config = kubeauth.load_config(server.kubeconfig({"exec": plugin.stanza()}))
+        config = kubeauth.load_config(server.kubeconfig({"exec": plugin.exec_config()}))
 
         async with kubernetes_asyncio.api_client(config) as api:
             core = client.CoreV1Api(api)

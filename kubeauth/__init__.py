@@ -15,32 +15,32 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kubeauth import adapters as adapters
     from kubeauth import discovery as discovery
-    from kubeauth import errors as errors
+    from kubeauth import errors
     from kubeauth import fleet as fleet
     from kubeauth import gmsa as gmsa
     from kubeauth import httpx2 as httpx2
-    from kubeauth import inner as inner
     from kubeauth import metrics as metrics
     from kubeauth import plugin as plugin
     from kubeauth import registry as registry
     from kubeauth import testing as testing
+    from kubeauth import transports as transports
     from kubeauth._client import AsyncClient as AsyncClient
     from kubeauth._client import Client as Client
-    from kubeauth._config._client_config import ClientConfig as ClientConfig
-    from kubeauth._config._impersonation import Impersonation as Impersonation
-    from kubeauth._config._in_cluster import in_cluster_config as in_cluster_config
-    from kubeauth._config._load import load_config as load_config
-    from kubeauth._config._oidc import OidcConfig as OidcConfig
-    from kubeauth._config._oidc import OidcOptions as OidcOptions
+    from kubeauth._config.auth_provider import OidcConfig as OidcConfig
+    from kubeauth._config.auth_provider import OidcOptions as OidcOptions
+    from kubeauth._config.client_config import ClientConfig as ClientConfig
+    from kubeauth._config.client_config import Impersonation as Impersonation
+    from kubeauth._config.in_cluster import in_cluster_config as in_cluster_config
+    from kubeauth._config.loader import load_config as load_config
     from kubeauth._credentials.credential import Status as Status
     from kubeauth._exec.config import ExecConfig as ExecConfig
     from kubeauth._exec.config import ExecOptions as ExecOptions
     from kubeauth._exec.config import PluginPolicy as PluginPolicy
     from kubeauth._secret import Secret as Secret
-    from kubeauth._transport._httpx import AsyncKubeTransport as AsyncKubeTransport
-    from kubeauth._transport._httpx import KubeAuth as KubeAuth
-    from kubeauth._transport._httpx import KubeTransport as KubeTransport
-    from kubeauth._transport._tls import ssl_context as ssl_context
+    from kubeauth._transport.httpx import AsyncKubeTransport as AsyncKubeTransport
+    from kubeauth._transport.httpx import KubeAuth as KubeAuth
+    from kubeauth._transport.httpx import KubeTransport as KubeTransport
+    from kubeauth._transport.tls import ssl_context as ssl_context
 
 __version__ = "0.1.0"
 
@@ -66,32 +66,32 @@ __all__ = [
     "fleet",
     "gmsa",
     "in_cluster_config",
-    "inner",
     "load_config",
     "metrics",
     "plugin",
     "registry",
     "ssl_context",
+    "transports",
 ]
 
 _HOME_OF = {
     "AsyncClient": "kubeauth._client",
-    "AsyncKubeTransport": "kubeauth._transport._httpx",
+    "AsyncKubeTransport": "kubeauth._transport.httpx",
     "Client": "kubeauth._client",
-    "ClientConfig": "kubeauth._config._client_config",
+    "ClientConfig": "kubeauth._config.client_config",
     "ExecConfig": "kubeauth._exec.config",
     "ExecOptions": "kubeauth._exec.config",
-    "Impersonation": "kubeauth._config._impersonation",
-    "KubeAuth": "kubeauth._transport._httpx",
-    "KubeTransport": "kubeauth._transport._httpx",
-    "OidcConfig": "kubeauth._config._oidc",
-    "OidcOptions": "kubeauth._config._oidc",
+    "Impersonation": "kubeauth._config.client_config",
+    "KubeAuth": "kubeauth._transport.httpx",
+    "KubeTransport": "kubeauth._transport.httpx",
+    "OidcConfig": "kubeauth._config.auth_provider",
+    "OidcOptions": "kubeauth._config.auth_provider",
     "PluginPolicy": "kubeauth._exec.config",
     "Secret": "kubeauth._secret",
     "Status": "kubeauth._credentials.credential",
-    "in_cluster_config": "kubeauth._config._in_cluster",
-    "load_config": "kubeauth._config._load",
-    "ssl_context": "kubeauth._transport._tls",
+    "in_cluster_config": "kubeauth._config.in_cluster",
+    "load_config": "kubeauth._config.loader",
+    "ssl_context": "kubeauth._transport.tls",
 }
 # httpx2 is not in __all__: it needs a package that may not be there. testing is not for programs.
 _MODULES = (
@@ -101,7 +101,7 @@ _MODULES = (
     "fleet",
     "gmsa",
     "httpx2",
-    "inner",
+    "transports",
     "metrics",
     "plugin",
     "registry",

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 import httpx
 
-from kubeauth._config._client_config import ClientConfig
+from kubeauth._config.client_config import ClientConfig
 from kubeauth._credentials.credential import Status
 from kubeauth._runtime import SYSTEM_CLOCK, Clock, ProcessBound
-from kubeauth._transport._client_options import refuse, user_agent
-from kubeauth._transport._given import config_of
-from kubeauth._transport._httpx import (
+from kubeauth._transport.base import resolve_config
+from kubeauth._transport.httpx import (
     LIMITS,
     AsyncFactory,
     AsyncKubeTransport,
@@ -20,7 +19,8 @@ from kubeauth._transport._httpx import (
     KubeTransport,
     SyncFactory,
 )
-from kubeauth._transport._tls import ssl_context
+from kubeauth._transport.options import build_user_agent, reject_conflicting_options
+from kubeauth._transport.tls import ssl_context
 
 if TYPE_CHECKING:
     from http.cookiejar import CookieJar
@@ -54,7 +54,7 @@ __all__ = ["AsyncClient", "AsyncKubeTransport", "Client", "KubeAuth", "KubeTrans
 
 # A quiet watch must live: only connecting has a limit.
 TIMEOUT = httpx.Timeout(None, connect=30.0)
-USER_AGENT = user_agent(f"python-httpx/{httpx.__version__}")
+USER_AGENT = build_user_agent(f"python-httpx/{httpx.__version__}")
 
 
 class _Options(TypedDict, total=False):
@@ -83,7 +83,7 @@ class Client(ProcessBound, httpx.Client):
 
     Without a config it loads the one kubectl would use, or that of a `context` by name. Paths are relative
     to the config's server. Trust, credentials and proxy are those of the config; see KubeTransport for what
-    happens to them, and for `inner`, `http1`, `http2`, `limits`, `trust_env`, `drain_timeout` and `clock`.
+    happens to them, and for `transport_factory`, `http1`, `http2`, `limits`, `trust_env`, `drain_timeout` and `clock`.
 
     Only connecting has a `timeout`, of 30 seconds, so that a quiet watch lives. `options` are httpx's own:
     `auth`, `params`, `headers`, `cookies`, `follow_redirects`, `max_redirects`, `event_hooks`,
@@ -100,7 +100,7 @@ class Client(ProcessBound, httpx.Client):
         context: str | None = None,
         base_url: httpx.URL | str | None = None,
         timeout: TimeoutTypes = TIMEOUT,
-        inner: SyncFactory | None = None,
+        transport_factory: SyncFactory | None = None,
         http1: bool = True,
         http2: bool = False,
         limits: httpx.Limits = LIMITS,
@@ -109,11 +109,10 @@ class Client(ProcessBound, httpx.Client):
         clock: Clock = SYSTEM_CLOCK,
         **options: Unpack[ClientOptions],
     ) -> None:
-        refuse(options)
-        config = config_of(config, context)
-        self._kube = KubeTransport(
-            config,
-            inner=inner,
+        reject_conflicting_options(options)
+        self._kube_transport = KubeTransport(
+            resolve_config(config, context),
+            transport_factory=transport_factory,
             http1=http1,
             http2=http2,
             limits=limits,
@@ -121,15 +120,16 @@ class Client(ProcessBound, httpx.Client):
             drain_timeout=drain_timeout,
             clock=clock,
         )
+        config = self._kube_transport.config
         base_url = _base_url(config) if base_url is None else base_url
         super().__init__(
-            transport=self._kube, base_url=base_url, timeout=timeout, trust_env=trust_env, **options
+            transport=self._kube_transport, base_url=base_url, timeout=timeout, trust_env=trust_env, **options
         )
         _set_headers(self.headers, options.get("headers"), config)
 
     def status(self) -> Status:
         """Where the credential comes from, what it is, when it ends, and what went wrong last."""
-        return self._kube.status()
+        return self._kube_transport.status()
 
 
 class AsyncClient(ProcessBound, httpx.AsyncClient):
@@ -145,7 +145,7 @@ class AsyncClient(ProcessBound, httpx.AsyncClient):
         context: str | None = None,
         base_url: httpx.URL | str | None = None,
         timeout: TimeoutTypes = TIMEOUT,
-        inner: AsyncFactory | None = None,
+        transport_factory: AsyncFactory | None = None,
         http1: bool = True,
         http2: bool = False,
         limits: httpx.Limits = LIMITS,
@@ -154,11 +154,10 @@ class AsyncClient(ProcessBound, httpx.AsyncClient):
         clock: Clock = SYSTEM_CLOCK,
         **options: Unpack[AsyncClientOptions],
     ) -> None:
-        refuse(options)
-        config = config_of(config, context)
-        self._kube = AsyncKubeTransport(
-            config,
-            inner=inner,
+        reject_conflicting_options(options)
+        self._kube_transport = AsyncKubeTransport(
+            resolve_config(config, context),
+            transport_factory=transport_factory,
             http1=http1,
             http2=http2,
             limits=limits,
@@ -166,15 +165,16 @@ class AsyncClient(ProcessBound, httpx.AsyncClient):
             drain_timeout=drain_timeout,
             clock=clock,
         )
+        config = self._kube_transport.config
         base_url = _base_url(config) if base_url is None else base_url
         super().__init__(
-            transport=self._kube, base_url=base_url, timeout=timeout, trust_env=trust_env, **options
+            transport=self._kube_transport, base_url=base_url, timeout=timeout, trust_env=trust_env, **options
         )
         _set_headers(self.headers, options.get("headers"), config)
 
     def status(self) -> Status:
         """Where the credential comes from, what it is, when it ends, and what went wrong last."""
-        return self._kube.status()
+        return self._kube_transport.status()
 
 
 def _base_url(config: ClientConfig) -> httpx.URL:

@@ -11,7 +11,7 @@
     │   │   ├── PluginNotStarted  .errno
     │   │   ├── PluginNeedsTerminal
     │   │   ├── PluginFailed      .exit_code .stderr_tail
-    │   │   ├── PluginTimeout     .seconds
+    │   │   ├── PluginTimeout     .timeout
     │   │   └── PluginOutputError .reason
     │   ├── OidcError             .issuer
     │   │   └── OidcWriteError    .path
@@ -23,11 +23,11 @@
     │   ├── ProviderConfigError   .path .field .problems; a ConfigError as well
     │   ├── DockerConfigError     .path .field; a ConfigError as well
     │   ├── ProviderError         .provider .reason .exit_code .stderr_tail
-    │   └── ChallengeError        .realm .status .reason
-    ├── DiscoveryError            .reply
-    │   ├── ClusterNotReady       .tries
+    │   └── ChallengeError        .realm .status_code .reason
+    ├── DiscoveryError            .status_code
+    │   ├── ClusterNotReady       .attempts
     │   └── ClusterNotTrusted     .reason .pins
-    └── AdmissionError            .uid .code
+    └── AdmissionError            .uid .status_code
 
 The message is for people, the attributes are for programs. Every error can be pickled, and none
 carries a token, a key, a password or the output of a plugin.
@@ -36,9 +36,8 @@ carries a token, a key, a password or the output of a plugin.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Self
-
-from kubeauth._problem import SHOWN_PROBLEMS, Problem, spelled_out, told
 
 __all__ = [
     "AdmissionError", "ChallengeError", "ClientCertificateError", "ClusterNotReady",
@@ -57,14 +56,14 @@ class KubeAuthError(Exception):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__("\n".join(map(spelled_out, message.split("\n"))))
+        super().__init__("\n".join(map(escape_control, message.split("\n"))))
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default would call the class with the message alone, and lose the facts.
-        return _rebuilt, (type(self), self.args, self.__dict__)
+        return _rebuild, (type(self), self.args, self.__dict__)
 
 
-def _rebuilt(kind: type[KubeAuthError], args: tuple[object, ...], facts: dict[str, object]) -> KubeAuthError:
+def _rebuild(kind: type[KubeAuthError], args: tuple[object, ...], facts: dict[str, object]) -> KubeAuthError:
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(facts)
@@ -75,7 +74,7 @@ class ConfigError(KubeAuthError):
     """Something the user wrote must be changed; trying again does not help."""
 
 
-class _WithProblems(ConfigError):
+class _ProblemsError(ConfigError):
     path: str | None
     """The file of the first problem."""
     field: str | None
@@ -100,11 +99,11 @@ class _WithProblems(ConfigError):
     def of(cls, problems: Sequence[Problem], *, prefix: str = "") -> Self:
         """One error for all `problems`, in client-go's form: `a` alone, or `[a, b]`."""
         first = problems[0]
-        shown = tuple(problems[:SHOWN_PROBLEMS])
-        return cls(prefix + told(problems), path=first.path, field=first.field, problems=shown)
+        shown = tuple(problems[:MAX_SHOWN_PROBLEMS])
+        return cls(prefix + format_problems(problems), path=first.path, field=first.field, problems=shown)
 
 
-class KubeConfigError(_WithProblems):
+class KubeConfigError(_ProblemsError):
     """A kubeconfig (or kuberc) that cannot be used, with everything that is wrong with it."""
 
 
@@ -191,12 +190,12 @@ class PluginFailed(PluginError):
 class PluginTimeout(PluginError):
     """The plugin took longer than it was given."""
 
-    seconds: float
-    """What it was given: ExecOptions.timeout."""
+    timeout: float
+    """ExecOptions.timeout, in seconds."""
 
-    def __init__(self, message: str, *, command: str, seconds: float) -> None:
+    def __init__(self, message: str, *, command: str, timeout: float) -> None:
         super().__init__(message, command=command)
-        self.seconds = seconds
+        self.timeout = timeout
 
 
 class PluginOutputError(PluginError):
@@ -290,7 +289,7 @@ class DockerConfigError(RegistryError, ConfigError):
         return cls("\n".join(lines), path=problem.path, field=problem.field)
 
 
-class ProviderConfigError(RegistryError, _WithProblems):
+class ProviderConfigError(RegistryError, _ProblemsError):
     """A configuration of image credential providers that cannot be used, with everything wrong with it."""
 
 
@@ -330,38 +329,40 @@ class ChallengeError(RegistryError):
 
     realm: str
     """The token endpoint, as the registry names it; empty if there is none."""
-    status: int | None
-    """What the token endpoint answered, if it did. After 429 and 5xx it is worth trying again later."""
+    status_code: int | None
+    """The token endpoint's HTTP status, if it responded. After 429 and 5xx, try again later."""
     reason: str
     """What is wrong, in short."""
 
-    def __init__(self, message: str, *, realm: str = "", status: int | None = None, reason: str = "") -> None:
+    def __init__(
+        self, message: str, *, realm: str = "", status_code: int | None = None, reason: str = ""
+    ) -> None:
         super().__init__(message)
         self.realm = realm
-        self.status = status
+        self.status_code = status_code
         self.reason = reason
 
 
 class DiscoveryError(KubeAuthError):
     """A cluster could not be discovered safely."""
 
-    reply: int | None
-    """The HTTP status that it was given, if it is about one."""
+    status_code: int | None
+    """The HTTP status of the response, if there was one."""
 
-    def __init__(self, message: str, *, reply: int | None = None) -> None:
+    def __init__(self, message: str, *, status_code: int | None = None) -> None:
         super().__init__(message)
-        self.reply = reply
+        self.status_code = status_code
 
 
 class ClusterNotReady(DiscoveryError):
     """A cluster did not answer as it should in the time there was; a later try may find that it does."""
 
-    tries: int
-    """How often it was asked."""
+    attempts: int
+    """The number of requests."""
 
-    def __init__(self, message: str, *, reply: int | None = None, tries: int = 0) -> None:
-        super().__init__(message, reply=reply)
-        self.tries = tries
+    def __init__(self, message: str, *, status_code: int | None = None, attempts: int = 0) -> None:
+        super().__init__(message, status_code=status_code)
+        self.attempts = attempts
 
 
 class ClusterNotTrusted(DiscoveryError):
@@ -376,9 +377,9 @@ class ClusterNotTrusted(DiscoveryError):
     """The public keys of its CA, if it is about those: compare them with what whoever runs it tells you."""
 
     def __init__(
-        self, message: str, *, reply: int | None = None, reason: str = "", pins: Sequence[str] = ()
+        self, message: str, *, status_code: int | None = None, reason: str = "", pins: Sequence[str] = ()
     ) -> None:
-        super().__init__(message, reply=reply)
+        super().__init__(message, status_code=status_code)
         self.reason = reason
         self.pins = tuple(pins)
 
@@ -388,9 +389,74 @@ class AdmissionError(KubeAuthError):
 
     uid: str
     """Of the request."""
-    code: int
-    """The HTTP status that says why, as it stands in the answer to a request."""
+    status_code: int
+    """The HTTP status code in the AdmissionReview's response."""
 
-    def __init__(self, message: str, *, uid: str = "", code: int = 400) -> None:
+    def __init__(self, message: str, *, uid: str = "", status_code: int = 400) -> None:
         super().__init__(message)
-        self.uid, self.code = uid, code
+        self.uid, self.status_code = uid, status_code
+
+
+MAX_SHOWN_PROBLEMS = 20
+
+
+def escape_control(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char == "\t" else f"U+{ord(char):04X}" for char in text)
+
+
+def _make_printable(text: str, limit: int = 600) -> str:
+    """A stranger's text for a terminal: no control characters, and not pages of it."""
+    if len(text) > limit:
+        # The reason stands at the end of a sentence.
+        text = f"{text[: limit // 2]}...{text[-limit // 2 :]}"
+    return escape_control(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a configuration: what, where, and what to do about it.
+
+    Names and paths in it come from the file: they are cut short and cannot steer a terminal.
+    """
+
+    message: str
+    path: str | None = None
+    """The file it stands in, if it came from a file."""
+    field: str | None = None
+    """Where in the file, as `users["alice"].user.exec.command`."""
+    hint: str = ""
+    """What to do next."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", _make_printable(self.message))
+        object.__setattr__(self, "hint", _make_printable(self.hint))
+        if self.field:
+            object.__setattr__(self, "field", _make_printable(self.field))
+
+    @property
+    def place(self) -> str:
+        """File and field, as far as the message does not name them already."""
+        parts = (
+            _make_printable(part) for part in (self.path, self.field) if part and part not in self.message
+        )
+        return ", ".join(parts)
+
+
+def format_problems(problems: Sequence[Problem]) -> str:
+    """All of them, as client-go does; below, where each is and what to do. Twenty, if there are more."""
+    more = len(problems) - MAX_SHOWN_PROBLEMS
+    problems = problems[:MAX_SHOWN_PROBLEMS]
+    messages = [problem.message for problem in problems]
+    if more > 0:
+        messages.append(f"and {more:,} more")
+    lines = [messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"]
+    for number, problem in enumerate(problems, start=1):
+        mark = "" if len(problems) == 1 else f"{number}. "
+        if problem.place:
+            lines.append(f"  {mark}in {problem.place}")
+            mark = " " * len(mark)
+        if problem.hint:
+            lines.append(f"  {mark}{problem.hint}")
+    return "\n".join(lines)

@@ -30,7 +30,7 @@ from kubeauth._secret import HIDDEN, Secret
 from kubeauth.errors import ClientCertificateError, ConfigError, CredentialError, KubeAuthError
 
 if TYPE_CHECKING:
-    from kubeauth._config._client_config import ClientConfig
+    from kubeauth._config.client_config import ClientConfig
 
 __all__ = [
     "Credential",
@@ -71,14 +71,14 @@ class ExecInfo:
     def client_config(self) -> ClientConfig:
         """How to reach the cluster, anonymously: there is no credential yet. ConfigError if unknown."""
         # Most plugins need none, and start faster without it.
-        from kubeauth._config._exec_cluster import config_for
+        from kubeauth._config.exec_cluster import config_from_exec_cluster
 
         if self.cluster is None:
             raise ConfigError(
                 "ExecCredential does not contain cluster information. "
                 "Set provideClusterInfo: true beside the plugin's command in the kubeconfig."
             )
-        return raise_if_error(config_for(self.cluster))
+        return raise_if_error(config_from_exec_cluster(self.cluster))
 
     def __repr__(self) -> str:
         cluster = HIDDEN if self.cluster else None

@@ -24,15 +24,17 @@ SYNC = {
     "AsyncBody": "Body",
     "AsyncByteStream": "SyncByteStream",
     "AsyncDirect": "SyncDirect",
-    "AsyncInner": "SyncInner",
     "AsyncIterator": "Iterator",
     "AsyncLeasedStream": "LeasedStream",
     "AsyncParts": "Parts",
     "AsyncStream": "SyncStream",
     "AsyncTransport": "SyncTransport",
+    "AsyncTransportLike": "SyncTransportLike",
     "StopAsyncIteration": "StopIteration",
+    "_async_backend": "_sync_backend",
     "_loops": "_threads",
     "aclose": "close",
+    "async_backend": "sync_backend",
     "aget": "get",
     "aiter_raw": "iter_raw",
     "handle_async_request": "handle_request",
@@ -74,8 +76,8 @@ def replace_words(text: str, words: dict[str, str]) -> str:
     return re.sub(rf"(?<![\w])({pattern})(?![\w])", lambda found: words[found[1]], text)
 
 
-def _sync(package: str) -> Copy:
-    return Copy(f"{package}/_async.py", f"{package}/_sync.py", SYNC)
+def _sync(source: str, target: str) -> Copy:
+    return Copy(source, target, SYNC)
 
 
 def _httpx2(source: str, target: str, texts: dict[str, str] | None = None) -> Copy:
@@ -89,10 +91,10 @@ def _httpx2(source: str, target: str, texts: dict[str, str] | None = None) -> Co
 
 
 COPIES = [
-    _sync("_transport"),
-    _sync("inner"),
-    _sync("fleet"),
-    _httpx2("_transport/_httpx.py", "_transport/_httpx2.py"),
+    _sync("_transport/async_.py", "_transport/sync.py"),
+    _sync("transports/_async.py", "transports/_sync.py"),
+    _sync("fleet/_async.py", "fleet/_sync.py"),
+    _httpx2("_transport/httpx.py", "_transport/httpx2.py"),
     _httpx2(
         "_client.py",
         "httpx2.py",
@@ -106,12 +108,12 @@ COPIES = [
         },
     ),
     _httpx2(
-        "inner/_httpx.py",
-        "inner/httpx2.py",
+        "transports/_httpx.py",
+        "transports/httpx2.py",
         {
             "kubeauth.Client(": "kubeauth.httpx2.Client(",
             "kubeauth.AsyncClient(": "kubeauth.httpx2.AsyncClient(",
-            "(inner=kubeauth.inner.": "(inner=kubeauth.inner.httpx2.",
+            "(transport_factory=kubeauth.transports.": "(transport_factory=kubeauth.transports.httpx2.",
         },
     ),
     _httpx2("registry/_auth.py", "registry/httpx2.py"),
@@ -136,7 +138,7 @@ COPIES = [
 
 
 # Every module of these names is a source.
-SOURCES = ("_async.py", "_httpx.py")
+SOURCES = ("_async.py", "async_.py", "_httpx.py", "httpx.py")
 
 
 def _format(text: str, target: str) -> str:

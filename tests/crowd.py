@@ -16,7 +16,7 @@ import httpx
 import kubeauth
 from kubeauth import ClientConfig, ExecConfig
 from kubeauth.testing import FakeClock
-from kubeauth.testing._script import build_shebang
+from kubeauth.testing._programs import build_shebang
 
 THREADS = 20
 # Kind, and how many tasks it has.
@@ -120,7 +120,7 @@ class Crowd:
 
     def _thread(self, barrier: threading.Barrier) -> None:
         with kubeauth.KubeTransport(
-            self._config, inner=lambda *_: self._mock, clock=self._clock
+            self._config, transport_factory=lambda *_: self._mock, clock=self._clock
         ) as transport:
             barrier.wait()
             try:
@@ -133,7 +133,9 @@ class Crowd:
         anyio.run(self._tasks, tasks, barrier, cancelled, backend=kind)
 
     async def _tasks(self, count: int, barrier: threading.Barrier, cancelled: int) -> None:
-        transport = kubeauth.AsyncKubeTransport(self._config, inner=lambda *_: self._mock, clock=self._clock)
+        transport = kubeauth.AsyncKubeTransport(
+            self._config, transport_factory=lambda *_: self._mock, clock=self._clock
+        )
         called = 0
         scopes = [anyio.CancelScope() for _ in range(cancelled)]
 

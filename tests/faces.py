@@ -19,7 +19,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 import kubeauth
 import kubeauth.httpx2
-import kubeauth.inner.httpx2
+import kubeauth.transports.httpx2
 from kubeauth import ClientConfig
 
 
@@ -115,12 +115,12 @@ class Face:
         return self._over(self.kubeauth.AsyncKubeTransport if self.is_async else self.kubeauth.KubeTransport)
 
     def _over(self, make: Any) -> Any:
-        """`make`, with the inner transport of this face where the test has none of its own."""
+        """`make`, with the underlying transport of this face where the test has none of its own."""
 
         def over(*args: Any, **options: Any) -> Any:
             if "limits" in options:
-                options.setdefault("inner", partial(self.PlainTransport, limits=options.pop("limits")))
-            return make(*args, **{"inner": self.PlainTransport} | options)
+                options.setdefault("transport_factory", partial(self.PlainTransport, limits=options.pop("limits")))
+            return make(*args, **{"transport_factory": self.PlainTransport} | options)
 
         return over if self.direct else make
 
@@ -131,7 +131,7 @@ class Face:
     @property
     def PlainTransport(self) -> Any:
         if self.direct:
-            ours = kubeauth.inner if self.library is httpx else kubeauth.inner.httpx2
+            ours = kubeauth.transports if self.library is httpx else kubeauth.transports.httpx2
             return ours.AsyncDirectTransport if self.is_async else ours.DirectTransport
         return self.library.AsyncHTTPTransport if self.is_async else self.library.HTTPTransport
 
@@ -160,7 +160,7 @@ class Face:
             yield driver
 
     def in_memory(self, answer: Callable[[Any], Any]) -> Callable[..., Any]:
-        """An `inner=` that does not touch the network."""
+        """An `transport_factory=` that does not touch the network."""
         mock = self.library.MockTransport(answer)
         return lambda _context, _proxy: mock
 

@@ -14,7 +14,7 @@ from typing import Any
 from cryptography import x509
 
 from kubeauth.testing import Answer, APIServer, Authority, Received
-from kubeauth.testing._script import build_shebang
+from kubeauth.testing._programs import build_shebang
 
 # Asks the issuer, which lives in the test's process, over a socket: starts in a moment.
 _SCRIPT = """{shebang}
@@ -95,7 +95,7 @@ class Issuer:
             },
         }
 
-    def stanza(self) -> dict[str, Any]:
+    def exec_config(self) -> dict[str, Any]:
         return {
             "apiVersion": "client.authentication.k8s.io/v1",
             "command": str(self.path),

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from kubeauth import ClientConfig
-from kubeauth._config._load import Loader
-from kubeauth._config._model import Cluster, Overrides, User
-from kubeauth._config._surroundings import Surroundings
+from kubeauth._config.environment import Environment
+from kubeauth._config.kubeconfig import Cluster, Overrides, User
+from kubeauth._config.loader import Loader
 
 V1 = "client.authentication.k8s.io/v1"
 EXTENSION = "client.authentication.k8s.io/exec"
@@ -50,7 +50,7 @@ def load(
     environ: dict[str, str] | None = None,
 ) -> ClientConfig:
     """The document resolved under overrides, as the command line will give them."""
-    from kubeauth._config._source import decode_mapping
+    from kubeauth._config.kubeconfig import decode_mapping
 
     names = names or {}
     overrides = Overrides(
@@ -62,5 +62,5 @@ def load(
         user_info=user or User(),
         cluster_defaults=defaults or Cluster(),
     )
-    loader = Loader(overrides=overrides, surroundings=Surroundings(environ=environ or {}))
-    return loader.document(decode_mapping(document))
+    loader = Loader(overrides=overrides, environment=Environment(environ=environ or {}))
+    return loader.load_document(decode_mapping(document))

@@ -18,7 +18,7 @@ import pytest
 from kubeauth import ClientConfig, ExecConfig, ExecOptions
 from kubeauth._exec import process
 from kubeauth.testing import APIServer
-from kubeauth.testing._script import build_shebang
+from kubeauth.testing._programs import build_shebang
 from tests.kubeconfigs import V1
 from tests.residue import wait_until
 

@@ -334,7 +334,7 @@ class TestTheServer:
         self, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
     ) -> None:
         cluster = DemoCluster(token=True, certificate=False, lifetime=2.0)
-        for variable in cluster.issuer.stanza()["env"]:
+        for variable in cluster.issuer.exec_config()["env"]:
             monkeypatch.setenv(variable["name"], variable["value"])
         plugin_main()
         sys.stdout.flush()
@@ -360,7 +360,7 @@ class TestThere:
         self, server: APIServer, plugin: PluginScript, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> Callable[..., tuple[int, str]]:
         path = tmp_path / "kubeconfig"
-        path.write_text(json.dumps(server.kubeconfig({"exec": plugin.stanza()})))
+        path.write_text(json.dumps(server.kubeconfig({"exec": plugin.exec_config()})))
 
         def run(*arguments: str) -> tuple[int, str]:
             with pytest.raises(SystemExit) as exited:

@@ -248,7 +248,7 @@ def test_names_exist(page: Path) -> None:
             found = getattr(found, part)  # AttributeError if there is none
 
 
-MODULES = ("discovery", "errors", "fleet", "gmsa", "metrics", "plugin", "testing", "httpx2", "inner")
+MODULES = ("discovery", "errors", "fleet", "gmsa", "metrics", "plugin", "testing", "httpx2", "transports")
 ADAPTERS = ("httpx2_k8s", "kr8s", "kubernetes", "kubernetes_aio", "kubernetes_asyncio", "lightkube")
 
 

@@ -114,7 +114,7 @@ def test_dask_fleet(server: APIServer, tmp_path: Path) -> None:
     plugin.answer(exit_code=1, stderr="log in first\n")
     document = server.kubeconfig({"tokenFile": "token"})  # beside the kubeconfig
     (tmp_path / "token").write_text("alices-token")
-    document["users"].append({"name": "other", "user": {"exec": plugin.stanza()}})
+    document["users"].append({"name": "other", "user": {"exec": plugin.exec_config()}})
     contexts = {"good": "tester", "locked": "other", "typo": "nobody"}
     document["contexts"] = [
         {"name": name, "context": {"cluster": "local", "user": user}} for name, user in contexts.items()

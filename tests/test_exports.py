@@ -67,7 +67,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     ["import kubeauth", "from kubeauth import *", "import kubeauth; kubeauth.ClientConfig(server='https://h')",
      "import kubeauth; kubeauth.plugin.ExecInfo(cluster=kubeauth.plugin.ExecCluster(server='https://h')).client_config()",
      "import kubeauth; kubeauth.PluginPolicy.deny_all(); kubeauth.ExecOptions(); kubeauth.errors.TLSError",
-     "import kubeauth.adapters", "import kubeauth.discovery", "import kubeauth.inner", "import kubeauth.cli", "import kubeauth.metrics", "import kubeauth; kubeauth.metrics.Collector()"],
+     "import kubeauth.adapters", "import kubeauth.discovery", "import kubeauth.transports", "import kubeauth.cli", "import kubeauth.metrics", "import kubeauth; kubeauth.metrics.Collector()"],
 )  # fmt: skip
 def test_nothing_heavy_is_imported_before_it_is_needed(code: str) -> None:
     modules = in_a_fresh_process(f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))")
@@ -117,11 +117,11 @@ def test_a_plugin_starts_with_little() -> None:
 
 def test_modules_that_are_asked_for_are_there() -> None:
     code = "import json, kubeauth; print(json.dumps([getattr(kubeauth, name).__name__ for name in {}]))"
-    names = ["gmsa", "httpx2", "inner", "metrics", "plugin", "testing"]
+    names = ["gmsa", "httpx2", "transports", "metrics", "plugin", "testing"]
     assert in_a_fresh_process(code.format(names)) == [f"kubeauth.{name}" for name in names]
 
 
-@pytest.mark.parametrize("module", ["kubeauth.httpx2", "kubeauth.inner.httpx2"])
+@pytest.mark.parametrize("module", ["kubeauth.httpx2", "kubeauth.transports.httpx2"])
 def test_without_httpx2_it_says_what_to_install(module: str) -> None:
     code = f"""
 import json, sys
@@ -134,16 +134,16 @@ except ImportError as error:
     assert in_a_fresh_process(code) == f"{module} needs httpx2. Install it: pip install 'kubeauth[httpx2]'"
 
 
-def test_inner_transports_are_loaded_when_they_are_asked_for() -> None:
+def test_transports_are_loaded_when_they_are_asked_for() -> None:
     code = """
-import json, sys, kubeauth.inner
-before = [name for name in sys.modules if name.startswith(("httpx", "kubeauth.inner."))]
-found = [kubeauth.inner.DirectTransport.__name__, kubeauth.inner.httpx2.DirectTransport.__module__]
-print(json.dumps([before, found, dir(kubeauth.inner), hasattr(kubeauth.inner, "nope")]))
+import json, sys, kubeauth.transports
+before = [name for name in sys.modules if name.startswith(("httpx", "kubeauth.transports."))]
+found = [kubeauth.transports.DirectTransport.__name__, kubeauth.transports.httpx2.DirectTransport.__module__]
+print(json.dumps([before, found, dir(kubeauth.transports), hasattr(kubeauth.transports, "nope")]))
 """
     assert in_a_fresh_process(code) == [
         [],
-        ["DirectTransport", "kubeauth.inner.httpx2"],
+        ["DirectTransport", "kubeauth.transports.httpx2"],
         ["AsyncDirectTransport", "DirectTransport"],
         False,
     ]
@@ -198,7 +198,7 @@ with APIServer(tokens={"t": "alice"}) as server, kubeauth.Client(server.config(t
 
 
 @pytest.mark.parametrize(
-    "module", ["discovery", "fleet", "gmsa", "httpx2", "inner", "metrics", "plugin", "testing"]
+    "module", ["discovery", "fleet", "gmsa", "httpx2", "transports", "metrics", "plugin", "testing"]
 )
 def test_the_names_of_a_public_module(module: str) -> None:
     found = getattr(kubeauth, module)
@@ -223,7 +223,7 @@ def test_no_other_module_of_ours_is_public() -> None:
         "fleet",
         "gmsa",
         "httpx2",
-        "inner",
+        "transports",
         "metrics",
         "plugin",
         "registry",
@@ -241,7 +241,7 @@ def test_every_public_name_is_used_by_a_typed_program() -> None:
             kubeauth.errors,
             kubeauth.fleet,
             kubeauth.gmsa,
-            kubeauth.inner,
+            kubeauth.transports,
             kubeauth.metrics,
             kubeauth.plugin,
             kubeauth.testing,

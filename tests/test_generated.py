@@ -134,9 +134,9 @@ def definition(path: str, name: str) -> str:
     ("path", "asynchronous", "synchronous"),
     [
         ("_client.py", "AsyncClient", "Client"),
-        ("_transport/_httpx.py", "AsyncKubeTransport", "KubeTransport"),
-        ("_transport/_auth.py", "AuthFlow.async_auth_flow", "AuthFlow.sync_auth_flow"),
-        ("inner/_httpx.py", "AsyncDirectTransport", "DirectTransport"),
+        ("_transport/httpx.py", "AsyncKubeTransport", "KubeTransport"),
+        ("_transport/auth.py", "AuthFlow.async_auth_flow", "AuthFlow.sync_auth_flow"),
+        ("transports/_httpx.py", "AsyncDirectTransport", "DirectTransport"),
         ("registry/_driver.py", "RegistryFlow.async_auth_flow", "RegistryFlow.sync_auth_flow"),
         ("registry/_driver.py", "_aread", "_read"),
         ("registry/_providers.py", "CredentialProviders.alookup", "CredentialProviders.lookup"),

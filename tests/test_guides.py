@@ -29,7 +29,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 import kubeauth
-from kubeauth._transport._httpx import ServerCertificateError
+from kubeauth._transport.httpx import ServerCertificateError
 from kubeauth.testing import Answer, APIServer, PluginScript, Received
 from tests.blocks import ROOT, blocks, titled
 from tests.gunicorns import WORKERS, Gunicorn, Together, gunicorn
@@ -50,7 +50,7 @@ def kubeconfig(server: APIServer, plugin: PluginScript, tmp_path: Path) -> str:
     server.tokens |= {"first-token": "alice", "second-token": "alice"}
     plugin.answer(token="first-token")
     path = tmp_path / "config"
-    path.write_text(yaml.safe_dump(server.kubeconfig({"exec": plugin.stanza()})))
+    path.write_text(yaml.safe_dump(server.kubeconfig({"exec": plugin.exec_config()})))
     return str(path)
 
 

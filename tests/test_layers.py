@@ -19,15 +19,13 @@ FLOOR = {
     "_http",
     "_observer",
     "_parsing",
-    "_problem",
     "_runtime",
     "_secret",
     "_streams",
     "errors",
 }
 MAY_IMPORT: dict[str, set[str]] = {
-    "_problem": set(),
-    "errors": {"_problem"},
+    "errors": set(),
     "_connections": set(),
     "_secret": set(),
     "_runtime": {"errors"},
@@ -45,14 +43,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_transport": FLOOR | {"_exec", "_config", "_oidc", "_credentials", "metrics"},
     "_client": FLOOR | {"_exec", "_config", "_credentials", "_transport"},
     "httpx2": FLOOR | {"_exec", "_config", "_credentials", "_transport"},
-    "inner": FLOOR | {"_exec", "_config", "_credentials", "_transport"},
+    "transports": FLOOR | {"_exec", "_config", "_credentials", "_transport"},
     "plugin": FLOOR | {"_exec", "_config", "_credentials"},
     "registry": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client", "metrics"},
     # _exec for the JSON that Go writes.
-    "gmsa": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client", "inner", "metrics"},
+    "gmsa": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client", "transports", "metrics"},
     "discovery": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client"},
-    "fleet": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client", "inner"},
-    "_proxy": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client", "inner", "metrics"},
+    "fleet": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client", "transports"},
+    "_proxy": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client", "transports", "metrics"},
     "testing": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client"},
     "cli": FLOOR
     | {
@@ -87,7 +85,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fleet",
         "gmsa",
         "httpx2",
-        "inner",
+        "transports",
         "metrics",
         "plugin",
         "registry",
@@ -106,11 +104,11 @@ OUTSIDE: dict[str, set[str]] = {
         "cli",
         "discovery",
         "fleet",
-        "inner",
+        "transports",
         "_proxy",
         "registry",
     },
-    "httpx2": {"_transport", "httpx2", "adapters", "inner", "registry"},
+    "httpx2": {"_transport", "httpx2", "adapters", "transports", "registry"},
     "anyio": {
         "_credentials",
         "_runtime",
@@ -121,7 +119,7 @@ OUTSIDE: dict[str, set[str]] = {
         "discovery",
         "fleet",
         "gmsa",
-        "inner",
+        "transports",
         "_proxy",
         "registry",
     },
@@ -141,12 +139,9 @@ OUTSIDE: dict[str, set[str]] = {
 }
 # Modules that only decide: given values, they return values.
 PURE = [
-    "errors.py", "_observer.py", "_credentials/backoff.py", "_credentials/credential.py", "_exec/codec.py", "_exec/config.py", "_problem.py", "_connections.py", "_secret.py", "_parsing/scalars.py", "_parsing/json.py", "_parsing/go.py",
-    "_parsing/limits.py", "_parsing/fields.py", "_config/_model.py",
-    "_config/_pem.py", "_config/_build.py",
-    "_config/_decode.py", "_config/_merge.py", "_config/_select.py", "_config/_validate.py", "_config/_server.py", "_transport/_shapes.py", "_transport/_sign.py",
-    "_config/_proxy.py", "_config/_impersonation.py", "_config/_client_config.py",
-    "_config/_oidc.py", "_config/_provider.py", "_oidc/_token.py", "_oidc/_dialogue.py", "inner/_http11.py",
+    "errors.py", "_observer.py", "_credentials/backoff.py", "_credentials/credential.py", "_exec/codec.py", "_exec/config.py", "_connections.py", "_secret.py", "_parsing/scalars.py", "_parsing/json.py", "_parsing/go.py",
+    "_parsing/limits.py", "_parsing/fields.py", "_config/kubeconfig.py", "_config/resolve.py", "_config/validate.py", "_config/urls.py",
+    "_config/client_config.py", "_config/auth_provider.py", "_oidc/protocol.py", "_transport/types.py", "_transport/signing.py", "transports/_http11.py",
     "registry/_reference.py", "registry/_url.py", "registry/_glob.py", "registry/_match.py",
     "registry/_pattern_index.py",
     "registry/_challenge.py", "registry/_scopes.py", "registry/_token.py", "registry/_flow.py",
@@ -212,7 +207,7 @@ def test_modules_that_decide_touch_nothing(name: str) -> None:
 
 
 def test_the_test_would_notice() -> None:
-    assert "kubeauth._config._load" in set(imports(ROOT / "__init__.py"))
+    assert "kubeauth._config.loader" in set(imports(ROOT / "__init__.py"))
     assert "_transport" not in MAY_IMPORT["_config"]
 
 

@@ -64,7 +64,7 @@ def contenders(
         return timed(plain(transport=Memory(), base_url=static.server, headers=headers), runner)
 
     def with_kubeauth(config: ClientConfig) -> Timed:
-        return timed(mine(config, inner=lambda _context, _proxy: Memory()), runner)
+        return timed(mine(config, transport_factory=lambda _context, _proxy: Memory()), runner)
 
     return {
         "plain": alone(),

@@ -48,7 +48,7 @@ def one_of_each(subjects: list[Subject]) -> list[Turn]:
     first: dict[tuple[str, str], Turn] = {}
     for each in subjects:
         if each.signs:
-            first.setdefault((each.package, each.inner), Turn(each.name, each))
+            first.setdefault((each.package, each.transport), Turn(each.name, each))
     return list(first.values())
 
 

@@ -58,7 +58,7 @@ class Cluster:
     def client(
         self, *, command: str | None = None, policy: kubeauth.PluginPolicy | None = None
     ) -> kubeauth.Client:
-        stanza = self.plugin.stanza() | ({"command": command} if command else {})
+        stanza = self.plugin.exec_config() | ({"command": command} if command else {})
         config = kubeauth.load_config(self.server.kubeconfig({"exec": stanza}), plugin_policy=policy)
         return kubeauth.Client(config)
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._exec_cluster import exec_cluster
-from kubeauth._config._oidc import OidcConfig
+from kubeauth._config.auth_provider import OidcConfig
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.exec_cluster import build_exec_cluster
 from kubeauth._credentials.files import StaticSource, client_cert_reader
 from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth._exec.codec import API_VERSIONS
@@ -31,7 +31,7 @@ from kubeauth._secret import FrozenDict, Secret
 from kubeauth.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kubeauth._oidc._dialogue import Fetch
+    from kubeauth._oidc.protocol import Fetch
 
 
 _MAX_RECENT = 64
@@ -45,7 +45,7 @@ class HttpFactory(Protocol):
     @property
     def trust_env(self) -> bool: ...
 
-    def fetch_for(self, config: OidcConfig) -> Fetch:
+    def build_fetch(self, config: OidcConfig) -> Fetch:
         """Raises TLSError if the issuer's CA is not valid."""
         ...
 
@@ -106,7 +106,7 @@ def plugin_source(
     """Return the source for this plugin. ConfigError if the cluster info cannot be built."""
     from kubeauth._exec.plugin import Plugin  # only needed here
 
-    cluster = exec_cluster(config) if plugin.provide_cluster_info else None
+    cluster = build_exec_cluster(config) if plugin.provide_cluster_info else None
 
     def make() -> RefreshableSource:
         provider = Plugin(plugin, cluster, observer, now=clock.monotonic)
@@ -128,9 +128,9 @@ def oidc_source(
     A client that loads the file later finds other tokens in it, and gets the same source; unless a user has
     logged in since, who may be another one. TLSError for a CA that is not valid.
     """
-    from kubeauth._oidc._provider import OidcProvider
+    from kubeauth._oidc.provider import OidcProvider
 
-    fetch = http.fetch_for(oidc)
+    fetch = http.build_fetch(oidc)
     read_client_cert = client_cert_reader(config, clock)
 
     def make() -> RefreshableSource:
@@ -138,7 +138,7 @@ def oidc_source(
         return RefreshableSource(provider, clock, observer, refresh_ahead=oidc.options.refresh_ahead)
 
     def matches(source: RefreshableSource) -> bool:
-        return isinstance(source.provider, OidcProvider) and source.provider.knows(oidc)
+        return isinstance(source.provider, OidcProvider) and source.provider.has_seen(oidc)
 
     entry = replace(oidc, id_token=None, refresh_token=None) if oidc.path else oidc
     pair = [config.client_cert_data, config.client_key_data, config.client_cert_file, config.client_key_file]

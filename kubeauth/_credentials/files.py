@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._files import read_file, reason
-from kubeauth._config._token_file import read_token_file
-from kubeauth._config._validate import shown_path
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.files import describe_os_error, read_file, read_token_file
+from kubeauth._config.validate import redact_path
 from kubeauth._credentials.client_cert import check_client_cert, read_validity
 from kubeauth._credentials.credential import (
     ClientCertificate,
@@ -234,7 +233,7 @@ def _build_authorization(config: ClientConfig, clock: Clock) -> tuple[PolledValu
     if config.token_file:
         return _poll_token_file(
             config.token_file, config.token, clock
-        ), f"token file {shown_path(config.token_file)}"
+        ), f"token file {redact_path(config.token_file)}"
     if config.token:
         if why := find_header_problem(config.token.reveal()):
             raise ConfigError(
@@ -263,9 +262,9 @@ def _poll_token_file(path: str, fallback: Secret[str] | None, clock: Clock) -> P
         token = read_token_file(path)
         if why := find_header_problem(token.reveal()):
             raise TokenFileError(
-                f"the token in {shown_path(path)} is not a valid HTTP header value: {why}. Check the program "
+                f"the token in {redact_path(path)} is not a valid HTTP header value: {why}. Check the program "
                 "that writes it",
-                path=shown_path(path),
+                path=redact_path(path),
             )
         return _bearer_header(token)
 
@@ -295,7 +294,7 @@ def _build_client_cert(
         )
     if not has_certificate:
         return None, ""
-    path = "" if config.client_cert_data else shown_path(config.client_cert_file or "")
+    path = "" if config.client_cert_data else redact_path(config.client_cert_file or "")
 
     def read() -> ClientCertificate:
         return ClientCertificate(
@@ -333,8 +332,8 @@ def _read_cert_file(path: str, half: str) -> bytes:
     try:
         return read_file(path)
     except OSError as error:
-        why = reason(error)
+        why = describe_os_error(error)
     raise ClientCertificateError(
-        f"the client certificate cannot be used: its {half} file {shown_path(path)} cannot be read: {why}. "
+        f"the client certificate cannot be used: its {half} file {redact_path(path)} cannot be read: {why}. "
         "Check the path and its permissions."
     )

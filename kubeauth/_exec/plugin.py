@@ -246,12 +246,12 @@ class Plugin:
         # An interactive plugin writes to the terminal directly.
         no_stderr = "Its output, if any, is above" if interacted else "It printed nothing to stderr"
         if ended.killed == "timeout":
-            seconds = self._config.options.timeout or 0.0
+            timeout = self._config.options.timeout or 0.0
             return PluginTimeout(
-                f"{ERROR_PREFIX}exec: executable {self.command} timed out after {seconds:g} seconds. "
+                f"{ERROR_PREFIX}exec: executable {self.command} timed out after {timeout:g} seconds. "
                 f"Set ExecOptions(timeout=...) to allow more, or find out what it waits for.{stderr}",
                 command=self.command,
-                seconds=seconds,
+                timeout=timeout,
             )
         if ended.killed == "output":
             return self.invalid_output_error(

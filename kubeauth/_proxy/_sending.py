@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from kubeauth._compat import copy_request
-from kubeauth.inner import AsyncDirectTransport
+from kubeauth.transports import AsyncDirectTransport
 
 
 class Sending(AsyncDirectTransport):

@@ -14,8 +14,8 @@ import h11
 import httpx
 from anyio.abc import SocketListener, SocketStream, TaskGroup, TaskStatus
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._server import without_password
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.urls import redact_url
 from kubeauth._connections import ConnectionLimit, ConnectionLimitReached
 from kubeauth._proxy._caller import Caller, Gone, Limits
 from kubeauth._proxy._counts import Counts, registry_of
@@ -26,7 +26,7 @@ from kubeauth._proxy._places import on_port, on_socket
 from kubeauth._proxy._refusal import Refused
 from kubeauth._proxy._sending import Sending
 from kubeauth._proxy._target import Mount
-from kubeauth._transport._httpx import AsyncKubeTransport
+from kubeauth._transport.httpx import AsyncKubeTransport
 
 logger = logging.getLogger("kubeauth.proxy")
 
@@ -73,7 +73,7 @@ async def serve(
     for what is wrong with the config.
     """
     counts = counts or Counts()
-    server = httpx.URL(without_password(config.server))
+    server = httpx.URL(redact_url(config.server))
     # Nobody can make a browser ask on a Unix socket.
     rules = options.filter.compiled(hosts=not options.unix_socket) if options.filter is not None else None
     path = server.raw_path.decode("ascii") if options.append_server_path else ""
@@ -81,7 +81,7 @@ async def serve(
     async with AsyncExitStack() as stack:
         at = on_socket(options.unix_socket) if options.unix_socket else on_port(options.address, options.port)
         listener, address = await stack.enter_async_context(at)
-        transport = await stack.enter_async_context(AsyncKubeTransport(config, inner=Sending))
+        transport = await stack.enter_async_context(AsyncKubeTransport(config, transport_factory=Sending))
         doors: list[tuple[SocketListener, Handler]] = []
         doors.append((listener, Exchanges(transport, server, settings, counts)))
         metrics = None

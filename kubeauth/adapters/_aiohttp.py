@@ -19,14 +19,14 @@ from yarl import URL
 
 from kubeauth import errors
 from kubeauth._compat import hide_proxy, hide_request_info
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._server import proxy_problem
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.urls import find_proxy_problem
 from kubeauth._credentials.credential import Credential
 from kubeauth._runtime import Clock
 from kubeauth._secret import Secret
-from kubeauth._transport._async import AsyncLeasedStream, AsyncTransport
-from kubeauth._transport._leases import Pool
-from kubeauth._transport._words import refused_client, refused_server, verify_code
+from kubeauth._transport.async_ import AsyncLeasedStream, AsyncTransport
+from kubeauth._transport.pools import Pool
+from kubeauth._transport.types import RequestLike
 from kubeauth.adapters._wire import Again, Request, is_short, signed
 
 WebSocket = aiohttp.ClientWebSocketResponse
@@ -162,6 +162,8 @@ class Transport(AsyncTransport[Request, Response]):
     """Signs, rotates and repeats as AsyncKubeTransport does, over aiohttp."""
 
     _byte_stream = Again
+    _server_cert_error = ServerCertificateError
+    _client_cert_error = ClientCertificateError
 
     def __init__(self, config: ClientConfig, *, limit: int | None, clock: Clock) -> None:
         def make(
@@ -175,7 +177,7 @@ class Transport(AsyncTransport[Request, Response]):
 
     async def send(self, request: Request) -> aiohttp.ClientResponse:
         """The answer to `request`, signed if it is for the cluster."""
-        response = await self._send(request)
+        response = await self.handle_async_request(request)
         raw: aiohttp.ClientResponse = response.raw
         if isinstance(lease := response.stream, AsyncLeasedStream):
             lease.body = None  # the caller's, who closes it
@@ -188,7 +190,7 @@ class Transport(AsyncTransport[Request, Response]):
 
     async def connect(self, request: Request) -> tuple[WebSocket, weakref.finalize[Any, Any]]:
         """A websocket, and what to call when it is done with; that is called too when it is garbage."""
-        response = await self._send(request)
+        response = await self.handle_async_request(request)
         lease, loop = response.stream, asyncio.get_running_loop()
         if isinstance(response.raw, Exception):
             self._give_back(lease, loop)
@@ -199,7 +201,7 @@ class Transport(AsyncTransport[Request, Response]):
 
     async def aclose(self) -> None:
         """Closes everything, and leaves the source. The next request opens new connections."""
-        await self._close()
+        await super().aclose()
         if self._closing:
             await asyncio.gather(*self._closing, return_exceptions=True)
 
@@ -208,7 +210,7 @@ class Transport(AsyncTransport[Request, Response]):
         if not isinstance(lease, AsyncLeasedStream) or loop.is_closed():
             return
         pool, lease.pool = lease.pool, None
-        inner = None if pool is None else pool.give_back(lease)
+        inner = None if pool is None else pool.checkin(lease)
         if inner is not None:
             loop.call_soon_threadsafe(self._close_in_background, inner)
 
@@ -217,31 +219,24 @@ class Transport(AsyncTransport[Request, Response]):
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    def _consumed(self) -> Exception:
+    def _body_consumed_error(self) -> Exception:
         return ValueError("the body of this request was sent before, and is gone")
 
     def _new_lease(self) -> AsyncLeasedStream:
         return AsyncLeasedStream()
 
-    def _signed(self, request: Request, credential: Credential) -> Request:
+    def _sign(self, request: Request, credential: Credential) -> Request:
         return signed(self._signer, request, credential)
 
-    def _is_dead(self, error: BaseException) -> bool:
+    def _is_stale_connection(self, error: BaseException) -> bool:
         return False  # aiohttp has tried again by itself
 
-    def _explained(
-        self, failure: ssl.SSLError, pool: Pool[Any] | None, elsewhere: Request | None
+    def _tls_error(
+        self, error: ssl.SSLError, pool: Pool[Any] | None, public: RequestLike | None
     ) -> Exception | None:
-        # aiohttp's own errors are of these classes too, and know less.
-        failure = failure.__cause__ if isinstance(failure.__cause__, ssl.SSLError) else failure
-        server, proxy = self._where(elsewhere)
-        ours = pool is not None
-        if isinstance(failure, ssl.SSLCertVerificationError):
-            message = refused_server(failure, server, proxy, ours=ours)
-            return ServerCertificateError(message, verify_code=verify_code(failure))
-        has_certificate = pool is not None and pool.client_certificate is not None
-        refusal = refused_client(failure, server, proxy, ours=ours, has_certificate=has_certificate)
-        return ClientCertificateError(refusal) if refusal else None
+        # aiohttp's own errors are subclasses of ssl.SSLError too, and have no reason.
+        error = error.__cause__ if isinstance(error.__cause__, ssl.SSLError) else error
+        return super()._tls_error(error, pool, public)
 
 
 class KubeSession:
@@ -349,7 +344,7 @@ def _check(proxy: Secret[str] | None) -> None:
     if proxy is None:
         return
     url = proxy.reveal()
-    if why := proxy_problem(url.replace("socks5h:", "socks5:", 1)):
+    if why := find_proxy_problem(url.replace("socks5h:", "socks5:", 1)):
         raise errors.ConfigError(f"the proxy cannot be used: {why}. Check proxy-url or HTTPS_PROXY.")
     if not url.lower().startswith("http:"):
         raise errors.ConfigError(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TypedDict, Unpack
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._load import load_config
-from kubeauth._config._oidc import OidcOptions
+from kubeauth._config.auth_provider import OidcOptions
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.loader import load_config
 from kubeauth._exec.config import ExecOptions, PluginPolicy
-from kubeauth._transport._given import config_of
+from kubeauth._transport.base import resolve_config
 
 
 class LoadOptions(TypedDict, total=False):
@@ -29,4 +29,4 @@ def given_config(config: ClientConfig | None, **options: Unpack[LoadOptions]) ->
         return load_config(**options)
     if options:
         raise TypeError(f"{', '.join(options)}: give a config or what to load one by, not both")
-    return config_of(config)
+    return resolve_config(config)

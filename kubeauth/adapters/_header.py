@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._proxy import choose_proxy
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.urls import choose_proxy
 from kubeauth._credentials.credential import Credential
 from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth._runtime import SYSTEM_CLOCK
-from kubeauth._transport._logs import keep_secrets_out_of_logs
-from kubeauth._transport._source import source_of
+from kubeauth._transport.base import get_source
+from kubeauth._transport.redaction import redact_library_logs
 from kubeauth.adapters._ca_file import ca_file
 from kubeauth.adapters._wire import address_of
 from kubeauth.errors import ConfigError
@@ -29,8 +29,8 @@ class HeaderSource:
                 "the client certificate is in the kubeconfig itself, and a Configuration only takes files: "
                 f"its key would have to be written to one. {self._instead}"
             )
-        keep_secrets_out_of_logs()
-        self._source = source_of(config)
+        redact_library_logs()
+        self._source = get_source(config)
         self._is_plugin = config.exec is not None and isinstance(self._source, RefreshableSource)
         if isinstance(self._source, RefreshableSource):
             self._source.acquire(self)

@@ -7,10 +7,10 @@ from copy import deepcopy
 from inspect import iscoroutinefunction
 from typing import Any, Self, TypeVar
 
-from kubeauth._config._client_config import ClientConfig
+from kubeauth._config.client_config import ClientConfig
 from kubeauth._credentials.credential import Status
 from kubeauth._runtime import Clock
-from kubeauth._transport._client_options import user_agent
+from kubeauth._transport.options import build_user_agent
 from kubeauth.adapters._aiohttp import KubeSession, Transport
 from kubeauth.adapters._header import HeaderSource, fill, keys, proxy_of
 from kubeauth.adapters._wire import address_of
@@ -61,7 +61,7 @@ def take_over(api: Any, config: ClientConfig, version: str, clock: Clock) -> Tra
         rest.pool_manager.detach()  # never used: there is nothing to close, and nothing to wait for
     transport = Transport(config, limit=api.configuration.connection_pool_maxsize, clock=clock)
     rest.pool_manager = KubeSession(transport)
-    api.user_agent = user_agent(version)
+    api.user_agent = build_user_agent(version)
     return transport
 
 

@@ -14,14 +14,12 @@ import urllib3
 from urllib3.util import make_headers, parse_url
 
 from kubeauth import errors
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._server import proxy_problem
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.urls import find_proxy_problem
 from kubeauth._credentials.credential import Credential
 from kubeauth._runtime import Clock
 from kubeauth._secret import Secret
-from kubeauth._transport._leases import Pool
-from kubeauth._transport._sync import LeasedStream, SyncTransport
-from kubeauth._transport._words import refused_client, refused_server, verify_code
+from kubeauth._transport.sync import LeasedStream, SyncTransport
 from kubeauth.adapters._wire import Again, Request, is_short, signed
 
 # What http.client writes headers in.
@@ -101,6 +99,8 @@ class Transport(SyncTransport[Request, Response]):
     """Signs, rotates and repeats as KubeTransport does, over urllib3."""
 
     _byte_stream = Again
+    _server_cert_error = ServerCertificateError
+    _client_cert_error = ClientCertificateError
 
     def __init__(self, config: ClientConfig, pool_options: dict[str, Any], *, clock: Clock) -> None:
         def make(
@@ -117,7 +117,7 @@ class Transport(SyncTransport[Request, Response]):
 
     def send(self, request: Request) -> urllib3.BaseHTTPResponse:
         """The answer to `request`, signed if it is for the cluster."""
-        response = self._send(request)
+        response = self.handle_request(request)
         if isinstance(lease := response.stream, LeasedStream):
             # It has its connection, and that is enough: see `Inner.close`. The body is the caller's.
             lease.body = None
@@ -128,33 +128,17 @@ class Transport(SyncTransport[Request, Response]):
         """What a request would be signed with now, for who must send it by other means."""
         return self._source.cached_if_fresh(self._now()) or self._source.get()
 
-    def close(self) -> None:
-        """Closes what is idle, and leaves the source. The next request opens new connections."""
-        self._close()
-
-    def _consumed(self) -> Exception:
+    def _body_consumed_error(self) -> Exception:
         return ValueError("the body of this request was sent before, and is gone")
 
     def _new_lease(self) -> LeasedStream:
         return LeasedStream()
 
-    def _signed(self, request: Request, credential: Credential) -> Request:
+    def _sign(self, request: Request, credential: Credential) -> Request:
         return signed(self._signer, request, credential)
 
-    def _is_dead(self, error: BaseException) -> bool:
+    def _is_stale_connection(self, error: BaseException) -> bool:
         return False  # urllib3 has tried again by itself
-
-    def _explained(
-        self, failure: ssl.SSLError, pool: Pool[Any] | None, elsewhere: Request | None
-    ) -> Exception | None:
-        server, proxy = self._where(elsewhere)
-        ours = pool is not None
-        if isinstance(failure, ssl.SSLCertVerificationError):
-            message = refused_server(failure, server, proxy, ours=ours)
-            return ServerCertificateError(message, verify_code=verify_code(failure))
-        has_certificate = pool is not None and pool.client_certificate is not None
-        refusal = refused_client(failure, server, proxy, ours=ours, has_certificate=has_certificate)
-        return ClientCertificateError(refusal) if refusal else None
 
 
 class KubePoolManager(urllib3.PoolManager):
@@ -225,7 +209,7 @@ def _manager(
     if proxy is None:
         return urllib3.PoolManager(**options)
     url = proxy.reveal()
-    if why := proxy_problem(url.replace("socks5h:", "socks5:", 1)):
+    if why := find_proxy_problem(url.replace("socks5h:", "socks5:", 1)):
         raise errors.ConfigError(f"the proxy cannot be used: {why}. Check proxy-url or HTTPS_PROXY.")
     if url.lower().startswith("socks5"):
         if find_spec("socks") is None:

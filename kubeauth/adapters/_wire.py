@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from kubeauth._http import parse_content_length
-from kubeauth._transport._sign import Signer
+from kubeauth._transport.signing import Signer
 
 # What of a 401 is read before the request is repeated; with more, its connection is not worth it.
 SHORT = 65536
@@ -57,7 +57,7 @@ class Request:
 
 def signed(signer: Signer, request: Request, credential: Any) -> Request:
     """A copy of `request` with our headers; the same if there are none to add."""
-    headers = signer.headers(request.headers, credential)
+    headers = signer.sign(request.headers, credential)
     return request if headers is None else request.with_headers(headers)
 
 

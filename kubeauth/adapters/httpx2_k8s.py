@@ -22,10 +22,10 @@ except ImportError as error:
 
 import httpx2
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._transport._client_options import refuse
-from kubeauth._transport._given import config_of
-from kubeauth._transport._httpx2 import AsyncKubeTransport, KubeTransport
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._transport.base import resolve_config
+from kubeauth._transport.httpx2 import AsyncKubeTransport, KubeTransport
+from kubeauth._transport.options import reject_conflicting_options
 from kubeauth.adapters._versions import check_version
 
 __all__ = ["async_client", "client"]
@@ -73,8 +73,8 @@ def _checked(config: ClientConfig | None, options: Options) -> ClientConfig:
     check_version(
         "httpx2-k8s", since="0.2.0", before="0.3", why="what it does with transport= is not promised"
     )
-    refuse(options)
-    return config_of(config)
+    reject_conflicting_options(options)
+    return resolve_config(config)
 
 
 def _server(config: ClientConfig) -> str:

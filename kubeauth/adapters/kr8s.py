@@ -31,9 +31,9 @@ except ImportError as error:
 import anyio
 import httpx
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._transport._given import config_of
-from kubeauth._transport._httpx import AsyncKubeTransport
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._transport.base import resolve_config
+from kubeauth._transport.httpx import AsyncKubeTransport
 from kubeauth.adapters._versions import check_version
 
 __all__ = ["Api", "AsyncApi", "aapi", "api"]
@@ -142,7 +142,7 @@ async def aapi(config: ClientConfig | None = None) -> AsyncApi:
 
 def _checked(config: ClientConfig | None) -> ClientConfig:
     check_version("kr8s", since="0.20.10", before="0.21", why="it rests on what is private in kr8s")
-    return config_of(config)
+    return resolve_config(config)
 
 
 _AnyApi = TypeVar("_AnyApi", Api, AsyncApi)

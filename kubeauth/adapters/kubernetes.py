@@ -22,10 +22,10 @@ except ImportError as error:
         "kubeauth.adapters.kubernetes needs kubernetes. Install it: pip install 'kubeauth[kubernetes]'"
     ) from error
 
-from kubeauth._config._client_config import ClientConfig
+from kubeauth._config.client_config import ClientConfig
 from kubeauth._credentials.credential import Status
 from kubeauth._runtime import SYSTEM_CLOCK, Clock
-from kubeauth._transport._client_options import user_agent
+from kubeauth._transport.options import build_user_agent
 from kubeauth.adapters._ca_file import ca_file
 from kubeauth.adapters._given import LoadOptions, given_config
 from kubeauth.adapters._header import HeaderSource, fill, keys, proxy_of
@@ -103,7 +103,7 @@ class ApiClient(kubernetes.client.ApiClient):
             )
         self._transport = Transport(config, _pool_options(mine), clock=clock)
         self.rest_client.pool_manager = KubePoolManager(self._transport)
-        self.user_agent = user_agent(f"kubernetes/{kubernetes.__version__}")
+        self.user_agent = build_user_agent(f"kubernetes/{kubernetes.__version__}")
 
     def __enter__(self) -> Self:
         return self

@@ -24,7 +24,7 @@ except ImportError as error:
         "pip install 'kubeauth[kubernetes]'"
     ) from error
 
-from kubeauth._config._client_config import ClientConfig
+from kubeauth._config.client_config import ClientConfig
 from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth.adapters._given import LoadOptions, given_config
 from kubeauth.adapters._take_over import Taken, fill_async, prepare, take_over

@@ -25,10 +25,10 @@ except ImportError as error:
 
 import httpx2
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._transport._client_options import refuse
-from kubeauth._transport._given import config_of
-from kubeauth._transport._httpx2 import AsyncKubeTransport, KubeTransport
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._transport.base import resolve_config
+from kubeauth._transport.httpx2 import AsyncKubeTransport, KubeTransport
+from kubeauth._transport.options import reject_conflicting_options
 from kubeauth.adapters._versions import check_version
 
 __all__ = ["async_client", "client"]
@@ -86,8 +86,8 @@ def async_client(
 def _checked(config: ClientConfig | None, options: Options) -> ClientConfig:
     why = "1.0.0 makes a copy of its transport, and older ones are built on httpx"
     check_version("lightkube", since="1.0.1", before="2", why=why)
-    refuse(options)
-    return config_of(config)
+    reject_conflicting_options(options)
+    return resolve_config(config)
 
 
 def _config(config: ClientConfig) -> KubeConfig:

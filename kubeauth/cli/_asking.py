@@ -12,7 +12,7 @@ import httpx
 
 from kubeauth._client import TIMEOUT, Client
 from kubeauth._compat import is_invalid_redirect
-from kubeauth._transport._deadline import Deadline
+from kubeauth._transport.deadline import Deadline
 from kubeauth.cli._ends import Failed, Status, tell
 from kubeauth.cli._flags import Flags
 from kubeauth.cli._paths import Target
@@ -81,7 +81,7 @@ class Asking:
                     url,
                     headers={"Accept": accept},
                     json=json,
-                    extensions={"trace": self._deadline.notice},
+                    extensions={"trace": self._deadline.on_trace},
                 ) as response,
             ):
                 came = True
@@ -96,7 +96,7 @@ class Asking:
             raise Failed(f"error: {url} is no address: {error}", Status.USAGE) from None
         except httpx.RequestError as error:
             is_late = self._seconds is not None and isinstance(error, httpx.TimeoutException)
-            if not (is_late or self._deadline.has_passed):
+            if not (is_late or self._deadline.has_expired):
                 if _leads_nowhere(error):
                     raise Failed("error: the server sends elsewhere, to an address that is none") from None
                 self._tell_of_a_proxy(error)

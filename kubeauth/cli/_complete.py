@@ -151,11 +151,13 @@ def _argument(line: _Line) -> Offer:
 
 def names_in_kubeconfig(kind: str, path: str) -> Iterable[str]:
     """The names of that kind; none if there is no kubeconfig that can be read."""
-    from kubeauth._config._files import chain, read_chain
-    from kubeauth._config._merge import merge
-    from kubeauth._config._surroundings import Surroundings
+    from kubeauth._config.environment import Environment
+    from kubeauth._config.files import find_kubeconfig_paths, read_kubeconfigs
+    from kubeauth._config.resolve import merge_kubeconfigs
 
-    config = merge(read_chain((path,) if path else chain(Surroundings()).paths).configs)
+    config = merge_kubeconfigs(
+        read_kubeconfigs((path,) if path else find_kubeconfig_paths(Environment()).paths).configs
+    )
     if kind == "namespace":
         # Those that contexts are about: for all there are, a server would have to be asked.
         return {context.namespace for context in config.contexts.values() if context.namespace}

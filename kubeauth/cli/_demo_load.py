@@ -67,7 +67,7 @@ class Load:
     @property
     def credential(self) -> object:
         """What the clients have now: to be compared, never to be shown."""
-        return self._client._kube._source.current
+        return self._client._kube_transport._source.current
 
     def ask(self) -> float:
         """One request in this thread: how long it took."""

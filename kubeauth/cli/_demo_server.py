@@ -46,7 +46,7 @@ class Issuer:
         self._thread = threading.Thread(target=self._serve, name="demo-issuer", daemon=True)
         self._thread.start()
 
-    def stanza(self) -> dict[str, Any]:
+    def exec_config(self) -> dict[str, Any]:
         """`users[].user.exec` of the kubeconfig."""
         host, port = self._socket.getsockname()
         environment = {"KUBEAUTH_DEMO_ISSUER": f"{host}:{port}", "KUBEAUTH_DEMO_TICKET": self._ticket}
@@ -130,7 +130,7 @@ class DemoCluster:
 
     def kubeconfig(self) -> dict[str, Any]:
         """As a user would have it."""
-        return self.server.kubeconfig({"exec": self.issuer.stanza()})
+        return self.server.kubeconfig({"exec": self.issuer.exec_config()})
 
     def beat(self) -> None:
         """One event for whoever watches."""

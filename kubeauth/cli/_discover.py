@@ -199,7 +199,7 @@ def _found(arguments: Arguments, options: Options) -> Discovered:
             )
     except ClusterNotReady as error:
         status, said = Status.UNREACHABLE, str(error)
-        if arguments.endpoint is not None and error.reply in (403, 404):
+        if arguments.endpoint is not None and error.status_code in (403, 404):
             said += f"\n{_NOT_PUBLISHED}"
     except ClusterNotTrusted as error:
         said = str(error)

@@ -16,7 +16,7 @@ from kubeauth.cli._reading import STDIN, read_given
 from kubeauth.cli._tables import Columns, fitted
 
 if TYPE_CHECKING:
-    from kubeauth._config._client_config import ClientConfig
+    from kubeauth._config.client_config import ClientConfig
     from kubeauth.cli._discover_certificates import Described
     from kubeauth.discovery._pins import Certificate
 

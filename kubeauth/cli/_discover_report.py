@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kubeauth.cli._tables import cell, facts
 
 if TYPE_CHECKING:
-    from kubeauth._config._client_config import ClientConfig
+    from kubeauth._config.client_config import ClientConfig
     from kubeauth._parsing import Json
     from kubeauth.cli._discover_certificates import Described
     from kubeauth.discovery._result import Discovered

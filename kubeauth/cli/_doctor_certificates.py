@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kubeauth._config._pem import certificates
+from kubeauth._config.files import split_pem_certificates
 from kubeauth._credentials.client_cert import read_leaf
 from kubeauth._parsing import Json
 from kubeauth.cli._doctor_findings import Level
@@ -61,7 +61,7 @@ def certificate_of(pem: bytes) -> Certificate | None:
 
 def certificates_of(pem: bytes) -> list[Certificate]:
     """All that can be parsed."""
-    found = (certificate_of(block.encode()) for block in certificates(pem))
+    found = (certificate_of(block.encode()) for block in split_pem_certificates(pem))
     return [certificate for certificate in found if certificate is not None]
 
 

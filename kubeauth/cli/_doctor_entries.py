@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._files import Found, unreadable, working_directory
-from kubeauth._config._load import Loader
-from kubeauth._config._merge import merge
-from kubeauth._config._model import Cluster, Kubeconfig, Overrides, User
-from kubeauth._config._select import Selection, select
-from kubeauth._config._server import uses_tls, without_password
-from kubeauth._config._validate import all_problems, context_problems
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.files import LoadedFiles, get_working_directory, try_open
+from kubeauth._config.kubeconfig import Cluster, Kubeconfig, Overrides, User
+from kubeauth._config.loader import Loader
+from kubeauth._config.resolve import Selection, merge_kubeconfigs, select
+from kubeauth._config.urls import redact_url, uses_tls
+from kubeauth._config.validate import validate_context, validate_kubeconfig
 from kubeauth.cli._doctor_findings import Finding, error, ok, skipped, warning
 from kubeauth.cli._doctor_words import counted, of_problem, parted
 from kubeauth.errors import ConfigError, KubeConfigError, Problem
@@ -52,10 +51,10 @@ class Resolved:
         return self.config or self.cluster_only
 
 
-def resolve(loader: Loader, found: Found, paths: Sequence[str]) -> Resolved:
+def resolve(loader: Loader, found: LoadedFiles, paths: Sequence[str]) -> Resolved:
     """As `load_config` does, with the steps in sight. `found` must have no problems."""
-    merged = merge(found.configs)
-    selection = select(merged, loader.overrides, cwd=working_directory())
+    merged = merge_kubeconfigs(found.configs)
+    selection = select(merged, loader.overrides, cwd=get_working_directory())
     config = _config_or_problems(loader, found, paths)
     if isinstance(config, ClientConfig):
         return Resolved(merged, selection, config)
@@ -66,10 +65,10 @@ def resolve(loader: Loader, found: Found, paths: Sequence[str]) -> Resolved:
 
 
 def _config_or_problems(
-    loader: Loader, found: Found, paths: Sequence[str]
+    loader: Loader, found: LoadedFiles, paths: Sequence[str]
 ) -> ClientConfig | tuple[Problem, ...]:
     try:
-        return loader.merged(found, paths)
+        return loader.resolve_files(found, paths)
     except KubeConfigError as wrong:
         return wrong.problems
     except ConfigError as wrong:  # of the pod
@@ -80,7 +79,7 @@ def _config_or_problems(
 def _without_user(loader: Loader, merged: Kubeconfig, selection: Selection) -> ClientConfig | None:
     overrides = replace(loader.overrides, user="", user_info=User())
     bare = replace(merged, users={selection.user_name: User()})
-    found = _config_or_problems(replace(loader, overrides=overrides), Found((bare,), (), ()), ())
+    found = _config_or_problems(replace(loader, overrides=overrides), LoadedFiles((bare,), (), ()), ())
     return found if isinstance(found, ClientConfig) else None
 
 
@@ -151,7 +150,7 @@ def entries_findings(resolved: Resolved) -> Iterator[Finding]:
         if not wrong:
             yield skipped("entries", "the context names what is not there")
         return
-    server = without_password(config.server)
+    server = redact_url(config.server)
     methods = methods_of(config)
     facts = {"server": server, "methods": methods, "tls_server_name": config.tls_server_name}
     as_whom = f", acting as {config.impersonate.user}" if config.impersonate else ""
@@ -169,7 +168,7 @@ def _of_context(selection: Selection, merged: Kubeconfig) -> Iterator[Problem]:
     """What is wrong with a context that can be used all the same (K30), and no flag has mended."""
     mended = {".user": selection.user_name, ".cluster": selection.cluster_name or selection.cluster.server}
     if selection.context_name:
-        for problem in context_problems(selection.context_name, selection.context, merged):
+        for problem in validate_context(selection.context_name, selection.context, merged):
             if not any((problem.field or "").endswith(end) and by for end, by in mended.items()):
                 yield problem
 
@@ -192,7 +191,7 @@ def others_finding(resolved: Resolved) -> Finding:
     selection, merged = resolved.selection, resolved.merged
     if not resolved.has_entries:
         return skipped("others", "there are no entries")
-    problems = all_problems(merged, unreadable)
+    problems = validate_kubeconfig(merged, try_open)
     if isinstance(selection, Selection):
         used = (
             "current-context",

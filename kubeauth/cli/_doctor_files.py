@@ -8,8 +8,8 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kubeauth._config._files import Found, absolute, read_chain
-from kubeauth._config._model import Kubeconfig, User
+from kubeauth._config.files import LoadedFiles, make_absolute, read_kubeconfigs
+from kubeauth._config.kubeconfig import Kubeconfig, User
 from kubeauth._parsing import Json
 from kubeauth.cli._doctor_findings import Finding, error, ok, warning
 from kubeauth.cli._doctor_words import counted, listed, of_problem
@@ -23,18 +23,18 @@ class File:
     """One file of the chain, read once: it may be a pipe."""
 
     path: str
-    found: Found
+    found: LoadedFiles
     mode: int | None
 
 
 def look_at_files(paths: Sequence[str]) -> list[File]:
     """Each of them."""
-    return [File(path, read_chain((path,)), mode_of(absolute(path))) for path in paths if path]
+    return [File(path, read_kubeconfigs((path,)), mode_of(make_absolute(path))) for path in paths if path]
 
 
-def together(files: Sequence[File]) -> Found:
+def together(files: Sequence[File]) -> LoadedFiles:
     """As if they had been read as a chain."""
-    return Found(
+    return LoadedFiles(
         tuple(config for file in files for config in file.found.configs),
         tuple(path for file in files for path in file.found.missing),
         tuple(problem for file in files for problem in file.found.problems),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kubeauth._credentials.provider import CredentialProvider, build_credential
 from kubeauth._exec.codec import ProviderCredential
-from kubeauth._oidc._token import ends_of
+from kubeauth._oidc.protocol import read_expiry
 from kubeauth._parsing import Json
 from kubeauth._secret import Secret
 from kubeauth.cli._doctor_certificates import certificate_of
@@ -116,7 +116,7 @@ def _nothing_given(given: Given, told: Iterable[str], facts: dict[str, Json]) ->
             advice = "Run the command of users[].user.exec by hand to see why."
         return error("credential", f"{given.place} {how}{what}", advice, **facts)
     if isinstance(wrong, PluginTimeout):
-        summary = f"{given.place} timed out after {wrong.seconds:g} s"
+        summary = f"{given.place} timed out after {wrong.timeout:g} s"
         advice = (
             "Run the command of users[].user.exec by hand: what does it wait for? If it only takes long, "
             "give it more with --plugin-timeout 5m"
@@ -139,5 +139,5 @@ def lives_of(given: Given) -> Iterator[Life]:
 
 def token_end(token: Secret[str]) -> float | None:
     """The `exp` of a JWT, read without verifying anything; None if it has none, or is no JWT."""
-    end = ends_of(token)
+    end = read_expiry(token)
     return end if isinstance(end, float) and end > 0 else None

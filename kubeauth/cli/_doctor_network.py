@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._proxy import choose_proxy
-from kubeauth._config._server import without_password
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.urls import choose_proxy, redact_url
 from kubeauth._parsing import Json
 from kubeauth._secret import Secret
-from kubeauth._transport._needs import need_proxy
+from kubeauth._transport.options import require_proxy
 from kubeauth.cli._doctor_findings import Finding, error, ok
 from kubeauth.cli._doctor_probe import Failure
 from kubeauth.cli._doctor_words import listed, parted, took
@@ -40,7 +39,7 @@ class Route:
 
     @property
     def proxy_shown(self) -> str | None:
-        return without_password(self.proxy.reveal()) if self.proxy else None
+        return redact_url(self.proxy.reveal()) if self.proxy else None
 
     @property
     def handshakes(self) -> int:
@@ -87,7 +86,7 @@ def proxy_finding(route: Route, failure: Failure | None = None) -> Finding:
         return ok("proxy", f"none: {route.why}", proxy=None, why=route.why)
     facts: dict[str, Json] = {"proxy": route.proxy_shown, "why": route.why}
     try:
-        need_proxy(route.proxy)
+        require_proxy(route.proxy)
     except ConfigError as wrong:
         return error("proxy", *parted(str(wrong)), **facts)
     if failure is not None:

@@ -6,8 +6,8 @@ import os
 import shlex
 from dataclasses import dataclass
 
-from kubeauth._config._kuberc import kuberc_location, kuberc_policy
-from kubeauth._config._surroundings import Surroundings
+from kubeauth._config.environment import Environment
+from kubeauth._config.kuberc import find_kuberc, load_kuberc_policy
 from kubeauth._credentials.cache import check_exec
 from kubeauth._exec.config import ALLOW_ALL, ALLOWLIST, ExecConfig, PluginPolicy, clean_path
 from kubeauth._exec.lookup import NotFound, PolicyCheck, find_command, has_separator
@@ -34,13 +34,13 @@ class Kuberc:
     """Why nothing may be run: what cannot be read allows nothing."""
 
 
-def read_kuberc(surroundings: Surroundings) -> Kuberc:
+def read_kuberc(environment: Environment) -> Kuberc:
     """From where KUBERC says, or from the home directory."""
-    path, _ = kuberc_location(surroundings)
-    is_off = surroundings.environ.get("KUBERC") == "off"
+    path, _ = find_kuberc(environment)
+    is_off = environment.environ.get("KUBERC") == "off"
     exists = bool(path) and os.path.exists(path)
     try:
-        return Kuberc(path, exists, kuberc_policy(surroundings), is_off)
+        return Kuberc(path, exists, load_kuberc_policy(environment), is_off)
     except KubeConfigError as wrong:
         return Kuberc(path, exists, PluginPolicy.deny_all(), is_off, wrong.problems[0])
 

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import httpx
 
 from kubeauth._client import Client
-from kubeauth._config._client_config import ClientConfig
+from kubeauth._config.client_config import ClientConfig
 from kubeauth._parsing import DocumentError, Json, read_json
-from kubeauth._transport._deadline import Deadline
-from kubeauth._transport._words import tls_failure
+from kubeauth._transport.deadline import Deadline
+from kubeauth._transport.tls_errors import find_tls_error
 from kubeauth.cli._doctor_words import parted
 from kubeauth.errors import ClientCertificateError, KubeAuthError, ServerCertificateError
 
@@ -102,7 +102,7 @@ def hear(client: Client, method: str, path: str, *, timeout: float, json: Json =
     try:
         with (
             witness.deadline,
-            client.stream(method, path, json=json, extensions={"trace": witness.notice}) as response,
+            client.stream(method, path, json=json, extensions={"trace": witness.on_trace}) as response,
         ):
             heard = Heard(response.status_code, skew=_skew(response.headers.get("Date")))
             body = b""
@@ -113,7 +113,7 @@ def hear(client: Client, method: str, path: str, *, timeout: float, json: Json =
             heard = replace(heard, body=body)
     except Exception as error:  # of socksio too, which httpx does not know
         witness.close()
-        heard = Heard(failure=_failure(error, timeout, is_late=witness.deadline.has_passed))
+        heard = Heard(failure=_failure(error, timeout, is_late=witness.deadline.has_expired))
     return replace(
         heard,
         seconds=time.monotonic() - started,
@@ -148,8 +148,8 @@ class _Witness:
         if self._stream is not None:
             self._stream.close()
 
-    def notice(self, event: str, info: Mapping[str, Any]) -> None:
-        self.deadline.notice(event, info)
+    def on_trace(self, event: str, info: Mapping[str, Any]) -> None:
+        self.deadline.on_trace(event, info)
         if hasattr(info.get("return_value"), "get_extra_info"):
             self._stream = info["return_value"]
         if event.endswith("start_tls.started"):
@@ -186,7 +186,7 @@ def _failure(error: Exception, timeout: float, *, is_late: bool) -> Failure:
         return Failure(IDENTITY, *parted(str(error)))
     if isinstance(error, httpx.ProxyError):
         return Failure(PROXY, str(error), "")
-    spoken = tls_failure(error, None)
+    spoken = find_tls_error(error, None)
     if spoken is not None:
         kind = REFUSED if (spoken.reason or "").endswith("ALERT_HANDSHAKE_FAILURE") else TLS
         return Failure(kind, *_no_tls(spoken))

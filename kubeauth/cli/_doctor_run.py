@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kubeauth._client import Client
-from kubeauth._config._files import chain
-from kubeauth._config._in_cluster import in_cluster_possible
-from kubeauth._config._load import Loader
-from kubeauth._config._select import Selection
+from kubeauth._config.files import find_kubeconfig_paths
+from kubeauth._config.in_cluster import is_in_cluster
+from kubeauth._config.loader import Loader
+from kubeauth._config.resolve import Selection
 from kubeauth.cli._doctor_entries import (
     Resolved,
     context_finding,
@@ -63,11 +63,11 @@ class Examination:
     def __init__(self, wanted: Wanted, tell: Callable[[str], None] = lambda _: None) -> None:
         self._wanted = wanted
         self._tell = tell
-        self._surroundings = wanted.loader.surroundings
+        self._environment = wanted.loader.environment
         self._paths: Sequence[str] = ()
         self._files: list[File] = []
         self._why_not = "there is no configuration"
-        self._kuberc = read_kuberc(self._surroundings)
+        self._kuberc = read_kuberc(self._environment)
         self._resolved: Resolved | None = None
         self._way: Way | None = None
         self._showing: Showing | None = None
@@ -105,10 +105,10 @@ class Examination:
         if self._wanted.kubeconfig is not None:
             self._paths, named_by = (self._wanted.kubeconfig,), "--kubeconfig"
         else:
-            found = chain(self._surroundings)
+            found = find_kubeconfig_paths(self._environment)
             self._paths, named_by = found.paths, "KUBECONFIG" if found.from_environment else ""
         self._files = look_at_files(self._paths)
-        yield from file_findings(self._files, named_by, in_pod=in_cluster_possible(self._surroundings))
+        yield from file_findings(self._files, named_by, in_pod=is_in_cluster(self._environment))
 
     def _look_at_entries(self) -> Iterator[Finding]:
         found = together(self._files)
@@ -131,9 +131,7 @@ class Examination:
         """What to do if there are no entries, where something better can be said than elsewhere."""
         if self._wanted.kubeconfig is not None:
             return "Name a kubeconfig with a cluster in it, and a current-context; or leave out --kubeconfig."
-        if self._surroundings.environ.get("KUBERNETES_SERVICE_HOST") and not in_cluster_possible(
-            self._surroundings
-        ):
+        if self._environment.environ.get("KUBERNETES_SERVICE_HOST") and not is_in_cluster(self._environment):
             return (
                 "This looks like a pod, but its token is not mounted: is automountServiceAccountToken false, "
                 "of the pod or of its service account? Elsewhere, set KUBECONFIG."

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._exec_cluster import exec_cluster
-from kubeauth._config._oidc import OidcConfig
-from kubeauth._config._server import uses_tls
+from kubeauth._config.auth_provider import OidcConfig
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.exec_cluster import build_exec_cluster
+from kubeauth._config.urls import uses_tls
 from kubeauth._credentials.cache import select_provider
 from kubeauth._credentials.provider import CredentialProvider
 from kubeauth._exec.config import ExecConfig
 from kubeauth._exec.plugin import Plugin
-from kubeauth._oidc._provider import OidcProvider
-from kubeauth._transport._fetch import Fetching
+from kubeauth._oidc.provider import OidcProvider
+from kubeauth._transport.oidc_http import HttpxFactory
 from kubeauth.cli._doctor_findings import Finding, skipped
 from kubeauth.cli._doctor_given import Life, ask, given_finding, lives_of
 from kubeauth.cli._doctor_issuer import issuer_finding, look_at_issuer
@@ -102,7 +102,7 @@ class Showing:
             return
         # Whatever it has to say comes below.
         self._tell(f"what {os.path.basename(seen.command)} gives\n")
-        cluster = exec_cluster(self.config) if plugin.provide_cluster_info else None
+        cluster = build_exec_cluster(self.config) if plugin.provide_cluster_info else None
         yield self._given_by(Plugin(plugin, cluster, COUNTS))
 
     def _from_issuer(self, oidc: OidcConfig) -> Iterator[Finding]:
@@ -116,7 +116,7 @@ class Showing:
         wrong = look_at_issuer(oidc)
         yield issuer_finding(oidc, wrong, time.time())
         try:
-            fetch = Fetching().fetch_for(oidc)
+            fetch = HttpxFactory().build_fetch(oidc)
         except KubeAuthError:
             self.signed = None
             yield skipped("credential", "the issuer cannot be reached")

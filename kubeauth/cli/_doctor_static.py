@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._token_file import read_token_file
-from kubeauth._config._validate import shown_path
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.files import read_token_file
+from kubeauth._config.validate import redact_path
 from kubeauth._credentials.credential import ClientCertificate, find_header_problem
 from kubeauth._credentials.files import client_cert_reader
 from kubeauth._parsing import Json
@@ -51,7 +51,7 @@ def read_static(config: ClientConfig, *, in_pod: bool) -> Static:
 
 
 def _read_token_file(path: str, *, in_pod: bool) -> Static:
-    where = shown_path(path)
+    where = redact_path(path)
     try:
         token = read_token_file(path)
         age = time.time() - os.stat(path).st_mtime
@@ -111,8 +111,8 @@ def client_cert_finding(
     config: ClientConfig, found: ClientCertificate | ClientCertificateError, now: float
 ) -> Finding:
     """Whose it is, whether its key belongs to it, and for how long."""
-    path = None if config.client_cert_data else shown_path(config.client_cert_file or "")
-    key_path = None if config.client_key_data else shown_path(config.client_key_file or "")
+    path = None if config.client_cert_data else redact_path(config.client_cert_file or "")
+    key_path = None if config.client_key_data else redact_path(config.client_key_file or "")
     facts: dict[str, Json] = {"path": path, "key_path": key_path}
     if isinstance(found, ClientCertificateError):
         return error("client-cert", *parted(str(found)), **facts, key_matches=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ssl
 from collections.abc import Sequence
 
-from kubeauth._config._client_config import ClientConfig
+from kubeauth._config.client_config import ClientConfig
 from kubeauth._parsing import Json
-from kubeauth._transport._tls import ca_place, read_trust
-from kubeauth._transport._words import UNKNOWN_ISSUER, WRONG_NAME
+from kubeauth._transport.tls import describe_ca, read_trust
+from kubeauth._transport.tls_errors import HOSTNAME_MISMATCH, UNKNOWN_ISSUER
 from kubeauth.cli._doctor_certificates import Certificate, certificate_of, certificates_of, signer
 from kubeauth.cli._doctor_findings import Finding, Level, error, ok, skipped, warning
 from kubeauth.cli._doctor_probe import CERTIFICATE, IDENTITY, LATE, PROXY, REFUSED, TLS, Heard
@@ -70,7 +70,7 @@ def tls_finding(
         )
         return warning("tls", summary, advice, **facts)
     if heard.tls:
-        by = "the system's trust" if not (config.ca_data or config.ca_file) else ca_place(config)
+        by = "the system's trust" if not (config.ca_data or config.ca_file) else describe_ca(config)
         return ok("tls", f"{heard.tls} in {took(heard.handshake)}, verified{name} by {by}", **facts)
     if failure is None or failure.kind == PROXY:
         return skipped("tls", "the proxy does not let us through")
@@ -80,7 +80,7 @@ def tls_finding(
         # Whoever has a certificate to show may fare better: whoami tells.
         return warning("tls", failure.what, failure.advice, **facts)
     what = failure.what
-    if failure.verify_code in WRONG_NAME and shown is not None:
+    if failure.verify_code in HOSTNAME_MISMATCH and shown is not None:
         what += f"; it is for {listed(shown.names, 8) or 'no name at all'}"
     if failure.verify_code in UNKNOWN_ISSUER and shown is not None:
         what += f"; it is signed by {shown.issuer}"
@@ -119,7 +119,7 @@ def ca_finding(
         if config.insecure_skip_tls_verify:
             return skipped("ca", "insecure-skip-tls-verify: anybody is trusted")
         return ok("ca", "none in the kubeconfig: the system's are trusted", source="system")
-    place = ca_place(config)
+    place = describe_ca(config)
     used = signer(found, shown)
     if used is None:
         advice = "It must be PEM, starting with -----BEGIN CERTIFICATE-----; take it from the cluster anew."

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._server import uses_tls
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.urls import uses_tls
 from kubeauth.cli._doctor_certificates import Certificate
 from kubeauth.cli._doctor_findings import SECTIONS, Finding, Level, skipped
 from kubeauth.cli._doctor_network import (

@@ -12,8 +12,8 @@ from kubeauth._secret import Secret
 from kubeauth.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kubeauth._config._client_config import ClientConfig
-    from kubeauth._config._load import Loader
+    from kubeauth._config.client_config import ClientConfig
+    from kubeauth._config.loader import Loader
     from kubeauth._exec.config import ExecOptions
 
 # From which -v on: ours, and the HTTP libraries'.
@@ -67,18 +67,18 @@ class Flags(argparse.Namespace):
         """The configuration that they choose, as kubectl would."""
         import logging
 
-        from kubeauth._config._server import without_password
+        from kubeauth._config.urls import redact_url
 
         loader = self.loader(exec_options)
-        config = loader.explicit(self.kubeconfig) if self.kubeconfig else loader.default()
-        chosen = config.context or "none", without_password(config.server), config.namespace
+        config = loader.load_file(self.kubeconfig) if self.kubeconfig else loader.load_default()
+        chosen = config.context or "none", redact_url(config.server), config.namespace
         logging.getLogger("kubeauth.cli").info("context %s: server %s, namespace %s", *chosen)
         return config
 
     def loader(self, exec_options: ExecOptions | None = None) -> Loader:
         """What resolves it, for whoever wants to see the steps."""
-        from kubeauth._config._load import Loader
-        from kubeauth._config._model import Cluster, Overrides, User
+        from kubeauth._config.kubeconfig import Cluster, Overrides, User
+        from kubeauth._config.loader import Loader
         from kubeauth._secret import FrozenDict
 
         overrides = Overrides(

@@ -9,7 +9,7 @@ from kubeauth.cli._ends import Failed, Status
 from kubeauth.cli._flags import Flags
 
 if TYPE_CHECKING:
-    from kubeauth._config._contexts import Contexts
+    from kubeauth._config.contexts import Contexts
     from kubeauth._exec.config import ExecOptions
 
 # They say which cluster is meant: here that is what the contexts say.
@@ -23,7 +23,7 @@ def split(patterns: Iterable[str]) -> tuple[str, ...]:
 
 def contexts_of(options: Flags, exec_options: ExecOptions | None = None) -> Contexts:
     """All contexts there are. Failed for flags that are about one cluster."""
-    from kubeauth._config._contexts import Contexts
+    from kubeauth._config.contexts import Contexts
 
     for name in _OF_ONE:
         if name in vars(options):

@@ -19,7 +19,7 @@ from kubeauth.cli._tables import ACCEPT, cell
 from kubeauth.errors import KubeConfigError
 
 if TYPE_CHECKING:
-    from kubeauth._config._client_config import ClientConfig
+    from kubeauth._config.client_config import ClientConfig
     from kubeauth.fleet._answer import Answer
     from kubeauth.fleet._plan import Plan
 

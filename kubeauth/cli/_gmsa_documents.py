@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kubeauth._config._files import SMALL_FILE_LIMIT
+from kubeauth._config.files import SMALL_FILE_LIMIT
 from kubeauth._parsing import DocumentError, Json, read_document
 from kubeauth.cli._ends import Failed, Status
 from kubeauth.cli._tables import cell

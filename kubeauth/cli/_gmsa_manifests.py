@@ -160,14 +160,14 @@ def _new_pair(installation: Installation, days: int | None) -> NewPair:
 
 def _certificates(path: str) -> bytes:
     """Those in a file, written anew: nothing else of it gets into the cluster."""
-    from kubeauth._config._files import read_file, reason
+    from kubeauth._config.files import describe_os_error, read_file
     from kubeauth.discovery._pins import certificates
 
     try:
         data = read_file(path)
         found = certificates(data)
     except OSError as error:
-        why = f"it cannot be read: {reason(error)}"
+        why = f"it cannot be read: {describe_os_error(error)}"
     except KubeAuthError as error:
         why = str(error).rstrip(".")
     else:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import anyio
     from anyio.abc import TaskStatus
 
-    from kubeauth._config._client_config import ClientConfig
+    from kubeauth._config.client_config import ClientConfig
     from kubeauth._proxy._serve import Options as Served
 
 _PORT = 8001

@@ -11,7 +11,7 @@ STDIN = "-"
 
 def read_given(path: str) -> bytes:
     """All that is in it. Failed if it cannot be read, or is larger than any such file."""
-    from kubeauth._config._files import SMALL_FILE_LIMIT, read_file, reason
+    from kubeauth._config.files import SMALL_FILE_LIMIT, describe_os_error, read_file
 
     if path == STDIN:
         data = b"" if sys.stdin is None else sys.stdin.buffer.read(SMALL_FILE_LIMIT + 1)
@@ -24,5 +24,5 @@ def read_given(path: str) -> bytes:
     try:
         return read_file(path)
     except OSError as error:
-        why = reason(error)
+        why = describe_os_error(error)
     raise Failed(f"error: {path} cannot be read: {why}", Status.CONFIG)

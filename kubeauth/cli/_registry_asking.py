@@ -13,10 +13,11 @@ from typing import Any
 import httpx
 
 from kubeauth._client import TIMEOUT, USER_AGENT
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._transport._deadline import Deadline
-from kubeauth._transport._tls import ssl_context
-from kubeauth._transport._words import UNKNOWN_ISSUER, chain, verify_code
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._transport.deadline import Deadline
+from kubeauth._transport.redaction import iter_causes
+from kubeauth._transport.tls import ssl_context
+from kubeauth._transport.tls_errors import UNKNOWN_ISSUER, get_verify_code
 from kubeauth.cli._ends import Failed, Status, no_answer
 from kubeauth.cli._output import load_json
 from kubeauth.cli._registry_flags import ProviderFlags
@@ -88,7 +89,7 @@ def _asked(
 
     def watch(request: httpx.Request) -> None:
         # A hook, since it sees those to the token endpoint too.
-        request.extensions["trace"] = deadline.notice
+        request.extensions["trace"] = deadline.on_trace
 
     config = ClientConfig(
         server=url,
@@ -127,12 +128,12 @@ def _asked(
     except httpx.TooManyRedirects:  # those of no_answer are counted otherwise
         raise Failed("error: the registry redirects without end", Status.UNREACHABLE) from None
     except (httpx.RequestError, ChallengeError) as error:
-        if deadline.has_passed:
+        if deadline.has_expired:
             raise _late(seconds) from None
         if isinstance(error, ChallengeError):
             raise
         raise Failed(no_answer(error) + _about_tls(error), Status.UNREACHABLE) from None
-    if deadline.has_passed:  # what was cut off may look whole
+    if deadline.has_expired:  # what was cut off may look whole
         raise _late(seconds)
     if len(body) > _MOST:
         raise Failed(f"error: the registry's answer is larger than {_MOST // 2**20} MiB: that is no manifest")
@@ -147,12 +148,12 @@ def _late(seconds: float | None) -> Failed:
 
 def _about_tls(error: httpx.RequestError) -> str:
     """If that has failed: with whom, which may be the token endpoint, and what helps."""
-    failure = next((each for each in chain(error, None) if isinstance(each, ssl.SSLError)), None)
+    failure = next((each for each in iter_causes(error, None) if isinstance(each, ssl.SSLError)), None)
     if failure is None:
         return ""
     host = error.request.url.netloc.decode()
     if isinstance(failure, ssl.SSLCertVerificationError):
-        has_no_ca = verify_code(failure) in UNKNOWN_ISSUER
+        has_no_ca = get_verify_code(failure) in UNKNOWN_ISSUER
         advice = ": name the CA that has signed it with --certificate-authority" if has_no_ca else ""
         return f"\nThat is the certificate of {host}{advice}."
     if failure.reason == "WRONG_VERSION_NUMBER":

@@ -94,9 +94,9 @@ def _credentials(lookup: Lookup, show_passwords: bool) -> Iterator[tuple[str, ..
 
 
 def _whole(password: str) -> str:
-    from kubeauth._problem import spelled_out
+    from kubeauth.errors import escape_control
 
-    return spelled_out(password).replace("\t", "U+0009") or "<none>"
+    return escape_control(password).replace("\t", "U+0009") or "<none>"
 
 
 def _answers(lookup: Lookup, has_pod: bool) -> Iterator[tuple[str, str]]:

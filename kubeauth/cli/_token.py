@@ -11,7 +11,7 @@ from kubeauth.cli._ends import Failed, Status, tell
 from kubeauth.cli._flags import Flags, add_output
 
 if TYPE_CHECKING:
-    from kubeauth._config._client_config import ClientConfig
+    from kubeauth._config.client_config import ClientConfig
     from kubeauth._credentials.credential import Credential
     from kubeauth._credentials.credential import Status as CredentialStatus
     from kubeauth._exec.config import ExecOptions
@@ -102,11 +102,11 @@ def _exec_options(asked: ExecInfo | None) -> ExecOptions | None:
 
 
 def _obtained(config: ClientConfig) -> tuple[Credential, CredentialStatus]:
-    from kubeauth._transport._logs import keep_secrets_out_of_logs
-    from kubeauth._transport._source import source_of
+    from kubeauth._transport.base import get_source
+    from kubeauth._transport.redaction import redact_library_logs
 
-    keep_secrets_out_of_logs()
-    source = source_of(config)
+    redact_library_logs()
+    source = get_source(config)
     return source.get(), source.status()
 
 

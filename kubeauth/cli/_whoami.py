@@ -17,8 +17,7 @@ from kubeauth.cli._review import REVIEWS, user_in
 from kubeauth.cli._tables import Columns, cell
 
 if TYPE_CHECKING:
-    from kubeauth._config._client_config import ClientConfig
-    from kubeauth._config._impersonation import Impersonation
+    from kubeauth._config.client_config import ClientConfig, Impersonation
     from kubeauth._credentials.credential import Status as CredentialStatus
     from kubeauth.cli._asking import Asking
 
@@ -142,9 +141,9 @@ def _impersonated(asked: Impersonation) -> Iterator[str]:
 
 
 def _server(config: ClientConfig) -> str:
-    from kubeauth._config._server import without_password
+    from kubeauth._config.urls import redact_url
 
-    return without_password(config.server)
+    return redact_url(config.server)
 
 
 def _client(config: ClientConfig, status: CredentialStatus) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from os import PathLike, fspath
 from typing import Literal, TypeAlias, get_args
 from urllib.parse import unquote, urlsplit
 
-from kubeauth._config._server import AddressError, server_url, uses_tls
+from kubeauth._config.urls import InvalidURL, parse_server_url, uses_tls
 from kubeauth._secret import Secret
 from kubeauth.discovery._pins import Pins
 from kubeauth.discovery._token import BootstrapToken
@@ -141,9 +141,9 @@ def hidden(token: GivenToken) -> BootstrapToken | Secret[str] | None:
 def https_url(text: str) -> str | None:
     """`text` if it is an https URL, and nobody's password is in it."""
     try:
-        if server_url(text) and uses_tls(text.lower()) and "@" not in urlsplit(text).netloc:
+        if parse_server_url(text) and uses_tls(text.lower()) and "@" not in urlsplit(text).netloc:
             return text
-    except (AddressError, ValueError):
+    except (InvalidURL, ValueError):
         pass
     return None
 

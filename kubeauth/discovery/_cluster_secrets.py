@@ -38,5 +38,5 @@ def _secret(path: str, reply: Reply) -> Mapping[str, Json] | DiscoveryError | No
     if reply.status_code != 200:
         return refusal(path, reply.status_code, found)
     if not isinstance(found, dict):
-        return DiscoveryError(f"{path}: what the server answers is no Secret", reply=200)
+        return DiscoveryError(f"{path}: what the server answers is no Secret", status_code=200)
     return found

@@ -12,15 +12,14 @@ from typing import Any
 
 import httpx
 
-from kubeauth._config._client_config import ClientConfig
+from kubeauth._config.client_config import ClientConfig
 from kubeauth._secret import Secret
-from kubeauth._transport._client_options import user_agent
-from kubeauth._transport._deadline import Deadline
-from kubeauth._transport._httpx import AsyncKubeTransport, KubeTransport
-from kubeauth._transport._logs import keep_secrets_out_of_logs
-from kubeauth._transport._loops import shielded
-from kubeauth._transport._tls import public_context
-from kubeauth._transport._words import chain
+from kubeauth._transport.async_backend import shield
+from kubeauth._transport.deadline import Deadline
+from kubeauth._transport.httpx import AsyncKubeTransport, KubeTransport
+from kubeauth._transport.options import build_user_agent
+from kubeauth._transport.redaction import iter_causes, redact_library_logs
+from kubeauth._transport.tls import build_public_context
 from kubeauth.discovery._fetch import (
     TOO_LONG,
     Call,
@@ -39,7 +38,7 @@ from kubeauth.errors import CredentialError, ServerCertificateError, TLSError
 
 def drive(steps: Generator[Step, None, Discovered]) -> Discovered:
     """Takes them, blocking."""
-    keep_secrets_out_of_logs()
+    redact_library_logs()
     with closing(steps):
         while True:
             try:
@@ -59,7 +58,7 @@ async def adrive(steps: Generator[Step, None, Discovered]) -> Discovered:
     import anyio
     import anyio.to_thread
 
-    keep_secrets_out_of_logs()
+    redact_library_logs()
     with closing(steps):
         while True:
             try:
@@ -90,8 +89,8 @@ def _fetched(call: Call) -> Reply | NoReply:
     def notice(event: str, info: Mapping[str, Any]) -> None:
         opened.add(info)
         if not event.endswith("start_tls.started"):
-            deadline.notice(event, info)
-        elif not deadline.spare():
+            deadline.on_trace(event, info)
+        elif not deadline.forget_connections():
             raise TimeoutError
 
     try:
@@ -107,7 +106,7 @@ def _fetched(call: Call) -> Reply | NoReply:
     except _FAILURES as error:
         known = _failed(call, error, handled)
     # What was cut because it was late fails in many ways, or ends as if it were whole.
-    return too_slow(call) if deadline.has_passed else known
+    return too_slow(call) if deadline.has_expired else known
 
 
 async def _afetched(call: Call) -> Reply | NoReply:
@@ -123,7 +122,7 @@ async def _afetched(call: Call) -> Reply | NoReply:
                     transport=_async_transport(call.config), timeout=call.limit, trust_env=False
                 ) as client,
                 client.stream(
-                    "GET", call.url, headers=_headers(call), extensions={"trace": opened.notice}
+                    "GET", call.url, headers=_headers(call), extensions={"trace": opened.on_trace}
                 ) as response,
             ):
                 known = before_the_body(response)
@@ -139,21 +138,21 @@ def _transport(config: ClientConfig) -> KubeTransport:
     def inner(context: ssl.SSLContext, proxy: httpx.Proxy | None) -> httpx.HTTPTransport:
         return httpx.HTTPTransport(context, proxy=_known(proxy))
 
-    return KubeTransport(config, inner=inner if config.insecure_skip_tls_verify else None)
+    return KubeTransport(config, transport_factory=inner if config.insecure_skip_tls_verify else None)
 
 
 def _async_transport(config: ClientConfig) -> AsyncKubeTransport:
     def inner(context: ssl.SSLContext, proxy: httpx.Proxy | None) -> httpx.AsyncHTTPTransport:
         return httpx.AsyncHTTPTransport(context, proxy=_known(proxy))
 
-    return AsyncKubeTransport(config, inner=inner if config.insecure_skip_tls_verify else None)
+    return AsyncKubeTransport(config, transport_factory=inner if config.insecure_skip_tls_verify else None)
 
 
 def _known(proxy: httpx.Proxy | None) -> httpx.Proxy | None:
     """A proxy on the way to a stranger is none itself: it gets a password, so it must prove who it is."""
     if proxy is None or proxy.url.scheme != "https":
         return proxy
-    return httpx.Proxy(proxy.url, ssl_context=public_context(), auth=proxy.auth, headers=proxy.headers)
+    return httpx.Proxy(proxy.url, ssl_context=build_public_context(), auth=proxy.auth, headers=proxy.headers)
 
 
 class _Opened:
@@ -168,7 +167,7 @@ class _Opened:
         if hasattr(stream, "start_tls"):
             self._streams.append(stream)
 
-    async def notice(self, _event: str, info: Mapping[str, Any]) -> None:
+    async def on_trace(self, _event: str, info: Mapping[str, Any]) -> None:
         self.add(info)
 
     def __enter__(self) -> None: ...
@@ -180,13 +179,13 @@ class _Opened:
     async def __aenter__(self) -> None: ...
 
     async def __aexit__(self, *_: object) -> None:
-        with shielded():
+        with shield():
             for stream in self._streams:
                 await stream.aclose()
 
 
 def _headers(call: Call) -> dict[str, str]:
-    return request_headers(call, user_agent(f"python-httpx/{httpx.__version__}"))
+    return request_headers(call, build_user_agent(f"python-httpx/{httpx.__version__}"))
 
 
 def _read(response: httpx.Response) -> Reply | NoReply:
@@ -231,7 +230,7 @@ def _failed(call: Call, error: Exception, handled: BaseException | None) -> NoRe
 
 
 def _in_words(call: Call, error: Exception, handled: BaseException | None) -> str:
-    for link in chain(error, handled):
+    for link in iter_causes(error, handled):
         if isinstance(link, ConnectionRefusedError):
             return "the connection was refused. Check the host and the port, and that the server runs"
         if isinstance(link, socket.gaierror):

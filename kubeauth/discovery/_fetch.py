@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kubeauth._config._client_config import ClientConfig
+from kubeauth._config.client_config import ClientConfig
 from kubeauth._http import parse_content_length
 from kubeauth._secret import Secret
 from kubeauth.discovery._kubeconfig import MOST_BYTES

@@ -15,9 +15,8 @@ from functools import partial
 from typing import NoReturn, TypeAlias, TypeVar
 from urllib.parse import urljoin, urlsplit
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._server import LONGEST_ADDRESS
-from kubeauth._problem import spelled_out
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.urls import MAX_URL_LENGTH
 from kubeauth._runtime import Clock
 from kubeauth._secret import Secret
 from kubeauth.discovery._arguments import STDIN, Asked, ByFile, ByToken, ByUrl, https_url
@@ -31,7 +30,7 @@ from kubeauth.discovery._kubeconfig import NO_CA, Found, Refusal, Told, cluster_
 from kubeauth.discovery._progress import Progress, Stage
 from kubeauth.discovery._result import Discovered, Method
 from kubeauth.discovery._token import CLUSTER_INFO_PATH, JWS_HEADER, BootstrapToken
-from kubeauth.errors import ClusterNotReady, ClusterNotTrusted, ConfigError, KubeConfigError
+from kubeauth.errors import ClusterNotReady, ClusterNotTrusted, ConfigError, KubeConfigError, escape_control
 
 MOST_SECONDS = 10.0
 """For one request (A26)."""
@@ -196,7 +195,7 @@ class Discovery:
             _shown(server),
         )
         if told is not None and told.server != server:
-            says = spelled_out(_shown(told.server)) or "something that is no https address"
+            says = escape_control(_shown(told.server)) or "something that is no https address"
             warnings += (f"the cluster says that its server is {says}; the kubeconfig's is kept",)
         if not given.found.certificates:
             authorities = NO_CA if told is None else told.authorities
@@ -266,7 +265,7 @@ class Discovery:
     def _refuse(self, refusal: Refusal, what: str, status: int | None = None) -> NoReturn:
         raise ClusterNotTrusted(
             f"{_NOT_VALIDATED}{what}: {refusal.words}.",
-            reply=status,
+            status_code=status,
             reason=refusal.reason,
             pins=refusal.pins,
         )
@@ -359,14 +358,14 @@ def _not_ready(where: str, last: Pending, tries: int) -> ClusterNotReady:
     end = "" if last.reason.endswith("?") else "."
     return ClusterNotReady(
         f"{_NOT_VALIDATED}{where} was asked {times}: {last.reason}{end}",
-        reply=last.reply,
-        tries=tries,
+        status_code=last.reply,
+        attempts=tries,
     )
 
 
 def _redirected(url: str, location: str) -> str | None:
     """Where to; None if that is not https."""
-    if len(location) > LONGEST_ADDRESS:
+    if len(location) > MAX_URL_LENGTH:
         return None  # taking it apart could take as long as a stranger likes
     try:
         return https_url(urljoin(url, location))

@@ -9,21 +9,19 @@ import json
 import sys
 from dataclasses import dataclass, field, replace
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._decode import decode
-from kubeauth._config._files import (
-    KUBECONFIG_LIMIT,
-    absolute,
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.files import (
+    describe_os_error,
+    get_working_directory,
+    make_absolute,
     read_file,
-    reason,
-    unreadable,
-    working_directory,
+    read_raw_token,
+    try_open,
 )
-from kubeauth._config._load import load_config
-from kubeauth._config._merge import with_absolute_cluster_paths, with_absolute_user_paths
-from kubeauth._config._model import Cluster, Context, Kubeconfig, User
-from kubeauth._config._token_file import read_raw_token
-from kubeauth._config._validate import cluster_problems, transport_problems, user_problems
+from kubeauth._config.kubeconfig import KUBECONFIG_LIMIT, Cluster, Context, Kubeconfig, User, decode
+from kubeauth._config.loader import load_config
+from kubeauth._config.resolve import resolve_cluster_paths, resolve_user_paths
+from kubeauth._config.validate import validate_cluster, validate_tls_options, validate_user
 from kubeauth._parsing import DocumentError, Json, read_document
 from kubeauth._secret import Secret
 from kubeauth.discovery._arguments import STDIN
@@ -72,14 +70,16 @@ def given_file(path: str) -> Given | Refusal:
     try:
         data = _stdin() if path == STDIN else Secret(read_file(path, limit=KUBECONFIG_LIMIT))
     except OSError as error:
-        return Refusal("document", f"cannot read it: {reason(error)}. Check the path and its permissions")
+        return Refusal(
+            "document", f"cannot read it: {describe_os_error(error)}. Check the path and its permissions"
+        )
     if path == STDIN:
         return given_text(data)
     try:
         document = read_document(data.reveal(), limit=KUBECONFIG_LIMIT)
     except DocumentError as error:
         return Refusal("document", f"it is malformed: {error}")
-    return _given(Secret(json.dumps(document)), absolute(path), is_own=True)
+    return _given(Secret(json.dumps(document)), make_absolute(path), is_own=True)
 
 
 def given_text(data: Secret[bytes]) -> Given | Refusal:
@@ -144,7 +144,7 @@ def _given(text: Secret[str], origin: str, *, is_own: bool) -> Given | Refusal:
             _has_credentials(chosen.user),
         )
     except OSError as error:
-        return Refusal("document", f"a file that it names cannot be read: {reason(error)}")
+        return Refusal("document", f"a file that it names cannot be read: {describe_os_error(error)}")
     except (KubeConfigError, TokenFileError) as error:
         return Refusal("document", f"it cannot be used: {str(error).rstrip('.')}")
 
@@ -167,9 +167,9 @@ def _chosen(config: Kubeconfig) -> _Chosen | Refusal:
             "its current context is about another cluster than the one without a name, which is what is "
             "discovered. Remove one of the two",
         )
-    cwd = working_directory()
-    user = with_absolute_user_paths(config.users.get(context.user, User()), cwd)
-    return _Chosen(cluster_name, with_absolute_cluster_paths(cluster, cwd), context.user, user)
+    cwd = get_working_directory()
+    user = resolve_user_paths(config.users.get(context.user, User()), cwd)
+    return _Chosen(cluster_name, resolve_cluster_paths(cluster, cwd), context.user, user)
 
 
 def _taken(chosen: _Chosen, *, is_own: bool) -> tuple[_Chosen, tuple[str, ...]]:
@@ -196,9 +196,9 @@ def _problem(chosen: _Chosen) -> Refusal | None:
             "the cluster's CA into certificate-authority-data",
         )
     problems = [
-        *cluster_problems(chosen.cluster_name, cluster, unreadable),
-        *user_problems(chosen.user_name, user, unreadable),
-        *transport_problems(chosen.cluster_name, cluster, chosen.user_name, user, True),
+        *validate_cluster(chosen.cluster_name, cluster, try_open),
+        *validate_user(chosen.user_name, user, try_open),
+        *validate_tls_options(chosen.cluster_name, cluster, chosen.user_name, user, True),
     ]
     return (
         Refusal("document", f"it cannot be used: {problems[0].message}. {problems[0].hint.rstrip('.')}")

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kubeauth._config._decode import decode
-from kubeauth._config._model import Cluster, Kubeconfig
-from kubeauth._config._server import AddressError, server_url, uses_tls
+from kubeauth._config.kubeconfig import Cluster, Kubeconfig, decode
+from kubeauth._config.urls import InvalidURL, parse_server_url, uses_tls
 from kubeauth._parsing import DocumentError, Json, read_json, read_yaml
 from kubeauth._secret import Secret
 from kubeauth.discovery._pins import Certificate, Pins, certificates
@@ -158,8 +157,8 @@ def selected_cluster(config: Kubeconfig, *, only: bool) -> tuple[str, Cluster] |
 def https_server(cluster: Cluster) -> str | Refusal:
     """Its address, if it is one that can be trusted by a CA (A91)."""
     try:
-        server = server_url(cluster.server)
-    except AddressError as error:
+        server = parse_server_url(cluster.server)
+    except InvalidURL as error:
         return Refusal("server", f"the address of the server in it cannot be right: {error}")
     if not uses_tls(cluster.server.lower()) or "@" in server:
         return Refusal(

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
-from kubeauth._config import _pem
+from kubeauth._config import files as _pem
 from kubeauth.errors import ConfigError, DiscoveryError
 
 _ALGORITHM = "sha256"
@@ -88,7 +88,7 @@ def public_key_pin(certificate: bytes | str) -> str:
 
 def certificates(pem: bytes) -> list[Certificate]:
     """Every certificate in a bundle. DiscoveryError if there is none, or a bad one; the rest is skipped."""
-    blocks = _pem.certificates(pem)
+    blocks = _pem.split_pem_certificates(pem)
     if not blocks:
         raise DiscoveryError("there is no certificate in the CA data: it must be PEM, with BEGIN CERTIFICATE")
     found: list[Certificate] = []

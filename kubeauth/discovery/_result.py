@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._files import reason
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.files import describe_os_error
 from kubeauth._parsing import Json, write_document
 from kubeauth._secret import Secret
 from kubeauth.errors import ConfigError
@@ -52,7 +52,7 @@ class Discovered:
         except FileExistsError:
             why = "there is a file already. Choose another path, or say overwrite=True"
         except (OSError, ValueError) as error:
-            why = reason(error) if isinstance(error, OSError) else "no path can be like that"
+            why = describe_os_error(error) if isinstance(error, OSError) else "no path can be like that"
         if why:
             raise ConfigError(f"the kubeconfig cannot be written to {target}: {why}")
 

@@ -140,7 +140,7 @@ class Mirror(Generic[T]):
         if reply.status_code != 200:
             return refusal(self._path, reply.status_code, page)
         if not isinstance(version, str) or not isinstance(more, str) or not isinstance(items, list | None):
-            return DiscoveryError(f"{self._path}: what the server answers is not a list", reply=200)
+            return DiscoveryError(f"{self._path}: what the server answers is not a list", status_code=200)
         return {name_of(item): self._read(item) for item in items or ()}, more, version
 
     async def _watch(self) -> None:
@@ -207,7 +207,7 @@ def passes(error: Exception) -> bool:
 
 
 def refusal(path: str, status: int, answer: Json) -> DiscoveryError:
-    return DiscoveryError(f"{path}: the server answers {status}{_said(answer)}", reply=status)
+    return DiscoveryError(f"{path}: the server answers {status}{_said(answer)}", status_code=status)
 
 
 def _said(status: Json) -> str:

@@ -14,7 +14,7 @@ from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth._credentials.single_flight import copy_error
 from kubeauth.errors import CredentialError, KubeAuthError
 from kubeauth.fleet._answer import Answer
-from kubeauth.fleet._loops import Limits, client_for, new_lock, run
+from kubeauth.fleet._loops import Limits, client_for, new_lock, run_blocking
 from kubeauth.fleet._plan import FAILURES, MOST_REDIRECTS, Plan, Prepared, Reply, as_failures, now, origin_of
 
 logger = logging.getLogger("kubeauth.fleet")
@@ -86,7 +86,7 @@ class Logins:
             self._is_over = True
             left = [source for source in self._known if source.release(self)]
         for source in left:
-            await run(source.stop)
+            await run_blocking(source.stop)
 
 
 class Asking:
@@ -102,7 +102,7 @@ class Asking:
         began = now()
         prepared: Prepared | None = None
         try:
-            prepared = await run(self._plan.prepared, name)
+            prepared = await run_blocking(self._plan.prepared, name)
             reply = await self._asked(prepared, began)
         except FAILURES as error:
             return self._plan.failed(name, prepared, error, began)
@@ -124,7 +124,7 @@ class Asking:
         left = self._plan.left(began)
         with self._limits.of(left) as extensions, as_failures():
             signed = prepared.signed(credential)
-            client = await run(client_for, signed, left, MOST_REDIRECTS)
+            client = await run_blocking(client_for, signed, left, MOST_REDIRECTS)
             async with client:
                 sent = client.stream(
                     "GET", prepared.url, headers=self._plan.headers_for(signed), extensions=extensions
@@ -133,7 +133,7 @@ class Asking:
                     body = await self._read(response)
             encoding = response.headers.get("Content-Encoding", "")
             if encoding:
-                body = await run(self._plan.decoded, body, encoding)
+                body = await run_blocking(self._plan.decoded, body, encoding)
         return Reply(response.status_code, response.headers.get("Content-Type", ""), body)
 
     async def _read(self, response: httpx.Response) -> bytes:

@@ -9,10 +9,10 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from os import PathLike
 from typing import TypedDict, Unpack
 
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._contexts import Contexts, Source
-from kubeauth._config._load import Loader
-from kubeauth._config._model import Overrides
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.contexts import Contexts, Source
+from kubeauth._config.kubeconfig import Overrides
+from kubeauth._config.loader import Loader
 from kubeauth._exec.config import ExecOptions, PluginPolicy
 from kubeauth.fleet._answer import Answer, Report
 from kubeauth.fleet._choice import chosen, given

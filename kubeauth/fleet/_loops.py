@@ -9,11 +9,11 @@ from typing import Any
 import anyio
 
 from kubeauth._client import AsyncClient
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._transport._loops import new_lock, run
-from kubeauth.inner import AsyncDirectTransport
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._transport.async_backend import new_lock, run_blocking
+from kubeauth.transports import AsyncDirectTransport
 
-__all__ = ["Limits", "client_for", "new_lock", "run"]
+__all__ = ["Limits", "client_for", "new_lock", "run_blocking"]
 
 Extensions = dict[str, Any]
 
@@ -23,7 +23,7 @@ def client_for(config: ClientConfig, seconds: float | None, most_redirects: int)
     # httpcore forgets a connection that is given up in its handshake: nobody would close it.
     return AsyncClient(
         config,
-        inner=AsyncDirectTransport,
+        transport_factory=AsyncDirectTransport,
         timeout=seconds,
         follow_redirects=True,
         max_redirects=most_redirects,

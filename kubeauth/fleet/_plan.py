@@ -13,17 +13,16 @@ from urllib.parse import urlsplit
 import httpx
 
 from kubeauth._compat import request_of
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._config._contexts import Contexts
-from kubeauth._config._server import without_password
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.contexts import Contexts
+from kubeauth._config.urls import redact_url
 from kubeauth._credentials.cache import select_provider
 from kubeauth._credentials.credential import Credential
 from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth._exec.config import ExecOptions
 from kubeauth._secret import Secret
-from kubeauth._transport._source import source_of
-from kubeauth._transport._state import server_url_of
-from kubeauth._transport._words import chain
+from kubeauth._transport.base import get_source, parse_server
+from kubeauth._transport.redaction import iter_causes
 from kubeauth.errors import ClientCertificateError, ConfigError, CredentialError, KubeAuthError, TLSError
 from kubeauth.fleet._answer import Answer, Failure, failure_of_status
 
@@ -124,10 +123,10 @@ class Plan:
     def prepared(self, name: str) -> Prepared:
         """The context `name`, resolved. Reads files, and asks nobody. KubeAuthError."""
         config = self.contexts.config(name)
-        source = source_of(config) if select_provider(config) is not None else None
+        source = get_source(config) if select_provider(config) is not None else None
         path = self.path if isinstance(self.path, str) else _called(self.path, config)
         _check(path)
-        server_url_of(config, httpx.URL)  # it may be none
+        parse_server(config, httpx.URL)  # it may be none
         # Not left to httpx: a path of two slashes would be another host's.
         server = httpx.URL(config.server).copy_with(userinfo=b"")
         url = f"{str(server).rstrip('/')}{path}"
@@ -197,7 +196,7 @@ class Plan:
 
     def _about(self, name: str, prepared: Prepared | None, began: float) -> Answer:
         entry = self.contexts.entry(name)
-        server = without_password(prepared.config.server) if prepared else ""
+        server = redact_url(prepared.config.server) if prepared else ""
         return Answer(
             context=name, cluster=entry.cluster, user=entry.user, server=server, seconds=now() - began
         )
@@ -260,7 +259,7 @@ def failure_of(error: Exception) -> Failure:
 
 def without_traces(error: Exception) -> Exception:
     """The error, for whoever keeps it: it holds no frames, and of its request no more than the address."""
-    for link in chain(error, None):
+    for link in iter_causes(error, None):
         link.__traceback__ = None
         request = request_of(link)
         if isinstance(request, httpx.Request):

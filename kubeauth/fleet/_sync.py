@@ -16,7 +16,7 @@ from kubeauth._credentials.single_flight import copy_error
 from kubeauth.errors import CredentialError, KubeAuthError
 from kubeauth.fleet._answer import Answer
 from kubeauth.fleet._plan import FAILURES, MOST_REDIRECTS, Plan, Prepared, Reply, as_failures, now, origin_of
-from kubeauth.fleet._threads import Limits, client_for, new_lock, run
+from kubeauth.fleet._threads import Limits, client_for, new_lock, run_blocking
 
 logger = logging.getLogger("kubeauth.fleet")
 
@@ -87,7 +87,7 @@ class Logins:
             self._is_over = True
             left = [source for source in self._known if source.release(self)]
         for source in left:
-            run(source.stop)
+            run_blocking(source.stop)
 
 
 class Asking:
@@ -103,7 +103,7 @@ class Asking:
         began = now()
         prepared: Prepared | None = None
         try:
-            prepared = run(self._plan.prepared, name)
+            prepared = run_blocking(self._plan.prepared, name)
             reply = self._asked(prepared, began)
         except FAILURES as error:
             return self._plan.failed(name, prepared, error, began)
@@ -125,7 +125,7 @@ class Asking:
         left = self._plan.left(began)
         with self._limits.of(left) as extensions, as_failures():
             signed = prepared.signed(credential)
-            client = run(client_for, signed, left, MOST_REDIRECTS)
+            client = run_blocking(client_for, signed, left, MOST_REDIRECTS)
             with client:
                 sent = client.stream(
                     "GET", prepared.url, headers=self._plan.headers_for(signed), extensions=extensions
@@ -134,7 +134,7 @@ class Asking:
                     body = self._read(response)
             encoding = response.headers.get("Content-Encoding", "")
             if encoding:
-                body = run(self._plan.decoded, body, encoding)
+                body = run_blocking(self._plan.decoded, body, encoding)
         return Reply(response.status_code, response.headers.get("Content-Type", ""), body)
 
     def _read(self, response: httpx.Response) -> bytes:

@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 
 from kubeauth._client import Client
-from kubeauth._config._client_config import ClientConfig
-from kubeauth._transport._deadline import Deadline
-from kubeauth._transport._threads import new_lock, run
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._transport.deadline import Deadline
+from kubeauth._transport.sync_backend import new_lock, run_blocking
 
-__all__ = ["Limits", "client_for", "new_lock", "run"]
+__all__ = ["Limits", "client_for", "new_lock", "run_blocking"]
 
 Extensions = dict[str, Any]
 
@@ -50,13 +50,13 @@ class Limits:
         try:
             yield {"trace": _noticing(deadline)}
         except (httpx.RequestError, OSError):
-            if not deadline.has_passed:
+            if not deadline.has_expired:
                 raise
         finally:
             with self._changed:
                 del self._due[deadline]
         # What was cut fails in many ways, or ends as if it were whole.
-        if deadline.has_passed:
+        if deadline.has_expired:
             raise self._too_late()
 
     def close(self) -> None:
@@ -64,7 +64,7 @@ class Limits:
         with self._changed:
             self._is_over = True
             for deadline in self._due:
-                deadline.cut()
+                deadline.abort()
             self._changed.notify()
         if self._thread is not None:
             self._thread.join()
@@ -81,9 +81,9 @@ class Limits:
             while not self._is_over:
                 now = time.monotonic()
                 for deadline, due in self._due.items():
-                    if due <= now and not deadline.has_passed:
-                        deadline.cut()
-                waiting = [due for deadline, due in self._due.items() if not deadline.has_passed]
+                    if due <= now and not deadline.has_expired:
+                        deadline.abort()
+                waiting = [due for deadline, due in self._due.items() if not deadline.has_expired]
                 next_due = min(waiting, default=float("inf"))
                 self._changed.wait(None if next_due == float("inf") else next_due - now)
 
@@ -100,8 +100,8 @@ def _noticing(deadline: Deadline) -> Callable[[str, Any], None]:
         if event.endswith("connect_tcp.complete"):
             opened = info["return_value"]
         if not event.endswith("start_tls.started"):
-            deadline.notice(event, info)
-        elif not deadline.spare():
+            deadline.on_trace(event, info)
+        elif not deadline.forget_connections():
             opened.close()  # nobody else will
             raise TimeoutError
 

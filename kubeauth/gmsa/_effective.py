@@ -20,7 +20,7 @@ def effective_credential_specs(pod: Mapping[str, object], *, mode: Mode = "field
     found = _found(pod, mode)
     del pod  # what raises does not hold it
     if isinstance(found, Decision):
-        raise AdmissionError(found.message, code=found.code)
+        raise AdmissionError(found.message, status_code=found.code)
     return found
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kubeauth._problem import spelled_out
-from kubeauth.errors import ConfigError
+from kubeauth.errors import ConfigError, escape_control
 
 logger = logging.getLogger("kubeauth.gmsa")
 
@@ -128,4 +127,4 @@ def _between(value: Number, least: Number, most: Number) -> Number:
 
 
 def _shown(text: str) -> str:
-    return spelled_out(text[:40])
+    return escape_control(text[:40])

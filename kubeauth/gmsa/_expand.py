@@ -35,7 +35,7 @@ def expand(
     decision = _decided(pod, lookup, policy, hostname or new_hostname)
     del pod, lookup  # what raises does not hold them
     if not decision.allowed:
-        raise AdmissionError(decision.message, code=decision.code)
+        raise AdmissionError(decision.message, status_code=decision.code)
     return list(decision.patch)
 
 

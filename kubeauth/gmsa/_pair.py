@@ -10,7 +10,7 @@ from pathlib import Path
 
 from anyio import sleep, to_thread
 
-from kubeauth._config._files import read_file, reason
+from kubeauth._config.files import describe_os_error, read_file
 from kubeauth._credentials.client_cert import try_load
 from kubeauth._credentials.credential import ClientCertificate
 from kubeauth._secret import Secret
@@ -90,7 +90,7 @@ class ServedPair:
         try:
             certificate, key = (read_file(str(file), can_wait=False) for file in self._files)
         except OSError as error:
-            return f"{error.filename or self._place}: {reason(error)}"
+            return f"{error.filename or self._place}: {describe_os_error(error)}"
         seen = sha256(certificate).digest() + sha256(key).digest()
         return seen, ClientCertificate(certificate, Secret(key))
 

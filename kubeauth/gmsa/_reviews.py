@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kubeauth.metrics import register
-from kubeauth.metrics._shared import SHARED
+from kubeauth.metrics._multiprocess import SHARED
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

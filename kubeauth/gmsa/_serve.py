@@ -18,14 +18,14 @@ from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.stapled import MultiListener
 
 from kubeauth._client import AsyncClient
-from kubeauth._config._client_config import ClientConfig
+from kubeauth._config.client_config import ClientConfig
 from kubeauth.errors import ConfigError
 from kubeauth.gmsa._app import app
 from kubeauth.gmsa._decision import STRICT, Policy
 from kubeauth.gmsa._environment import Settings, settings_of
 from kubeauth.gmsa._http import Limits, Server
 from kubeauth.gmsa._pair import POLL, ServedPair
-from kubeauth.inner import AsyncDirectTransport
+from kubeauth.transports import AsyncDirectTransport
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -63,7 +63,7 @@ async def _run(
     pair = ServedPair(settings.certificate_file, settings.key_file)
     # httpx's own looks at every connection for every request: after a moment with many reviews at once it has
     # so many of them that each takes longer from then on.
-    async with AsyncClient(config, inner=AsyncDirectTransport) as client:
+    async with AsyncClient(config, transport_factory=AsyncDirectTransport) as client:
         application = app(client, policy=policy, qps=settings.qps, burst=settings.burst)
         async with listening(settings.port, host) as listener:
             await serve(application, pair, listener, poll=poll)

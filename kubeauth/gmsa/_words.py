@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kubeauth._problem import spelled_out
+from kubeauth.errors import escape_control
 
 # As the API server has it: of objects of a custom resource, of namespaces.
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -29,7 +29,7 @@ def quoted(name: str) -> str:
 
 def in_a_log(text: str) -> str:
     """In quotes that nothing in it ends: what stands behind them in a line is ours."""
-    return '"' + spelled_out(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + escape_control(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def with_reason(sentence: str, reason: str) -> str:
@@ -39,4 +39,4 @@ def with_reason(sentence: str, reason: str) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    return spelled_out(text if len(text) <= limit else f"{text[:limit]}...")
+    return escape_control(text if len(text) <= limit else f"{text[:limit]}...")

@@ -45,7 +45,7 @@ from kubeauth.metrics._families import (
     Gauge,
     Histogram,
 )
-from kubeauth.metrics._shared import SHARED, Family, Shared, soonest_ends
+from kubeauth.metrics._multiprocess import SHARED, Family, Shared, soonest_ends
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric

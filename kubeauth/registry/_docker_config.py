@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from kubeauth._config._files import read_file, reason
-from kubeauth._config._surroundings import Surroundings
-from kubeauth._config._validate import shown_path
+from kubeauth._config.environment import Environment
+from kubeauth._config.files import describe_os_error, read_file
+from kubeauth._config.validate import redact_path
 from kubeauth.errors import Problem
 from kubeauth.registry._entries import (
     LIMIT,
@@ -40,7 +40,7 @@ class DockerConfig:
 def given_config(source: object, *, with_tokens: bool) -> DockerConfig | Problem:
     """What a caller passed for a docker config: a path, bytes, a document, or None for the user's own."""
     if source is None:
-        return _users_config(Surroundings(), with_tokens=with_tokens)
+        return _users_config(Environment(), with_tokens=with_tokens)
     if isinstance(source, str | os.PathLike):
         path = os.fsdecode(source)
         if path.lstrip().startswith(_OBJECTS) and not os.path.exists(path):
@@ -61,8 +61,8 @@ def given_config(source: object, *, with_tokens: bool) -> DockerConfig | Problem
     return entries if isinstance(entries, Problem) else DockerConfig(entries)
 
 
-def _users_config(surroundings: Surroundings, *, with_tokens: bool) -> DockerConfig | Problem:
-    directory = surroundings.environ.get("DOCKER_CONFIG", "") or surroundings.in_home(".docker")
+def _users_config(environment: Environment, *, with_tokens: bool) -> DockerConfig | Problem:
+    directory = environment.environ.get("DOCKER_CONFIG", "") or environment.in_home(".docker")
     if not directory:
         return Problem("there is no home directory to look for a docker config in", hint="Pass its path.")
     path, hint = os.path.join(directory, CONFIG_JSON), "`docker login` writes it."
@@ -74,8 +74,8 @@ def _named_config(path: str, decode: Decode, *, hint: str, with_tokens: bool) ->
     found = read_config(path, decode, with_tokens=with_tokens) or Problem("it does not exist", hint=hint)
     if isinstance(found, DockerConfig):
         return found
-    message = f"cannot use the docker config {shown_path(path)}: {found.message}"
-    return replace(found, message=message, path=shown_path(path))
+    message = f"cannot use the docker config {redact_path(path)}: {found.message}"
+    return replace(found, message=message, path=redact_path(path))
 
 
 def read_config(path: str, decode: Decode, *, with_tokens: bool) -> DockerConfig | Problem | None:
@@ -88,7 +88,9 @@ def read_config(path: str, decode: Decode, *, with_tokens: bool) -> DockerConfig
     except FileNotFoundError:
         return None
     except OSError as error:
-        return Problem(f"cannot read it: {reason(error)}", hint="Check the path and its permissions.")
+        return Problem(
+            f"cannot read it: {describe_os_error(error)}", hint="Check the path and its permissions."
+        )
     document = document_of(data)
     found = document if isinstance(document, Problem) else decode(document, with_tokens=with_tokens)
     return found if isinstance(found, Problem) else DockerConfig(found, path)

@@ -14,8 +14,8 @@ from kubeauth._credentials.single_flight import Call as SharedCall
 from kubeauth._http import parse_content_length
 from kubeauth._runtime import Clock
 from kubeauth._secret import Secret
-from kubeauth._transport._logs import keep_secrets_out_of_logs
-from kubeauth._transport._shapes import Request, RequestLike, Response, ResponseLike, URLLike
+from kubeauth._transport.redaction import redact_library_logs
+from kubeauth._transport.types import Request, RequestLike, Response, ResponseLike, URLLike
 from kubeauth.errors import ChallengeError, ConfigError
 from kubeauth.registry._flow import Ask, Dialogue, Fetch, Send, Step, Wait, Wanted, Welcome
 from kubeauth.registry._kept import Kept, Outcome
@@ -46,7 +46,7 @@ class RegistryFlow(ABC, Generic[Request, Response]):
         registry: str | None,
         clock: Clock,
     ) -> None:
-        keep_secrets_out_of_logs()
+        redact_library_logs()
         self._source = Source(credentials, acredentials)
         self._url = url
         self._clock = clock

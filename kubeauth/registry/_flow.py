@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from kubeauth._credentials.single_flight import Call as SharedCall
 from kubeauth._runtime import Clock
 from kubeauth._secret import Secret
-from kubeauth._transport._shapes import URLLike
+from kubeauth._transport.types import URLLike
 from kubeauth.errors import ChallengeError
 from kubeauth.registry._challenge import Challenge, chosen, parse_challenges
 from kubeauth.registry._kept import Kept, Outcome, Way
@@ -387,4 +387,6 @@ def _key(way: Way, credential: RegistryCredential) -> Key:
 def _error(what: str, advice: str, realm: str, status: int | None, reason: str) -> ChallengeError:
     # A stranger's: not pages of it, and no password.
     shown = "" if "@" in realm else realm if len(realm) <= _SHOWN else f"{realm[:_SHOWN]}..."
-    return ChallengeError(f"{what.replace(realm, shown)} {advice}", realm=shown, status=status, reason=reason)
+    return ChallengeError(
+        f"{what.replace(realm, shown)} {advice}", realm=shown, status_code=status, reason=reason
+    )

@@ -8,7 +8,7 @@ import os
 import stat
 from dataclasses import dataclass, field, replace
 
-from kubeauth._config._files import read_file, reason
+from kubeauth._config.files import describe_os_error, read_file
 from kubeauth.errors import Problem, ProviderConfigError
 from kubeauth.registry._config import MAX_CONFIG, PatternWarning, Provider, decode, validate, warnings
 
@@ -98,4 +98,6 @@ def _read(path: str) -> bytes | Problem:
     try:
         return read_file(path, limit=MAX_CONFIG)
     except OSError as error:
-        return Problem(f"unable to read file: {reason(error)}", path, hint="All of them must be readable.")
+        return Problem(
+            f"unable to read file: {describe_os_error(error)}", path, hint="All of them must be readable."
+        )

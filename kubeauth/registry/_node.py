@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kubeauth._config._files import working_directory
-from kubeauth._config._surroundings import Surroundings
+from kubeauth._config.environment import Environment
+from kubeauth._config.files import get_working_directory
 from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth.registry._docker_config import KUBELET_ROOT, DockerConfig, NodePlaces, read_config
 from kubeauth.registry._keyring import Keyring, Skipped
@@ -35,7 +35,7 @@ class NodeKeyring:
     Files are read by the first lookup, and anew by the first that comes five minutes later.
     """
 
-    __slots__ = ("_clock", "_directory", "_found", "_kubelet_root", "_root", "_surroundings", "_with_tokens")
+    __slots__ = ("_clock", "_directory", "_environment", "_found", "_kubelet_root", "_root", "_with_tokens")
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class NodeKeyring:
     ) -> None:
         self._kubelet_root, self._root = os.fsdecode(kubelet_root), os.fsdecode(root)
         self._directory = None if working_directory is None else os.fsdecode(working_directory)
-        self._surroundings = Surroundings() if environ is None else Surroundings(environ=environ)
+        self._environment = Environment() if environ is None else Environment(environ=environ)
         self._with_tokens = with_tokens
         self._clock = clock
         self._found: _Found | None = None
@@ -91,8 +91,8 @@ class NodeKeyring:
     def _places(self) -> NodePlaces:
         return NodePlaces(
             kubelet_root=self._kubelet_root,
-            working_directory=working_directory() if self._directory is None else self._directory,
-            home=self._surroundings.home,
+            working_directory=get_working_directory() if self._directory is None else self._directory,
+            home=self._environment.home,
             root=self._root,
         )
 

@@ -73,10 +73,10 @@ class Source:
             return self._fixed
         if self._alookup is not None:
             return await self._alookup(image)
-        from kubeauth._transport._loops import run  # for those alone who have an event loop
+        from kubeauth._transport.async_backend import run_blocking  # for those alone who have an event loop
 
         assert self._lookup is not None  # noqa: S101 -- there is one of the three
-        return await run(self._lookup, image)
+        return await run_blocking(self._lookup, image)
 
     def accepted(self, image: str, credential: RegistryCredential) -> None:
         """It was welcome, and before it another was, or none."""

@@ -18,7 +18,7 @@ from kubeauth._credentials.credential import find_header_problem
 from kubeauth._parsing import DocumentError, Json, read_json
 from kubeauth._parsing.go import parse_rfc3339
 from kubeauth._secret import Secret
-from kubeauth._transport._shapes import URLLike
+from kubeauth._transport.types import URLLike
 from kubeauth.registry._challenge import Challenge
 from kubeauth.registry._scopes import Scopes
 from kubeauth.registry._values import RegistryCredential

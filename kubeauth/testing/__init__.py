@@ -14,8 +14,7 @@ not need itself, and it works from threads and from event loops alike.
 
 from kubeauth.testing._authority import Authority, KeyPair
 from kubeauth.testing._clock import FakeClock
-from kubeauth.testing._plugin import PluginRun, PluginScript
-from kubeauth.testing._provider import ProviderRun, ProviderScript
+from kubeauth.testing._programs import PluginRun, PluginScript, ProviderRun, ProviderScript
 from kubeauth.testing._server import Answer, APIServer, Received, Watch
 
 __all__ = [

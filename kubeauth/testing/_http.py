@@ -22,7 +22,7 @@ from kubeauth._http import parse_content_length
 _MAX_BODY = 64 * 2**20
 
 
-class SpokenAnswer(Protocol):
+class ResponseLike(Protocol):
     """What can be sent: see Answer."""
 
     @property
@@ -54,7 +54,7 @@ class Listener:
     """Takes connections on a port of 127.0.0.1 (0: a free one), each in a thread of its own."""
 
     def __init__(
-        self, respond: Callable[[RawRequest], SpokenAnswer], context: ssl.SSLContext | None, port: int = 0
+        self, respond: Callable[[RawRequest], ResponseLike], context: ssl.SSLContext | None, port: int = 0
     ) -> None:
         self._respond = respond
         self._context = context
@@ -121,7 +121,7 @@ class Listener:
                 with self._lock:
                     self._open[number] = stream
                 _shake_hands(stream)
-            _Conversation(stream, self._respond, number)
+            _RequestHandler(stream, self._respond, number)
         except (OSError, ValueError):
             pass  # the client went away, or could not agree on TLS: its own error says so
         finally:
@@ -146,13 +146,13 @@ def _remember_name(stream: ssl.SSLObject | ssl.SSLSocket, name: str | None, _con
     stream.sni = name  # type: ignore[union-attr]
 
 
-class _Conversation(BaseHTTPRequestHandler):
+class _RequestHandler(BaseHTTPRequestHandler):
     """All requests of one connection."""
 
     protocol_version = "HTTP/1.1"
 
     def __init__(
-        self, stream: socket.socket, respond: Callable[[RawRequest], SpokenAnswer], number: int
+        self, stream: socket.socket, respond: Callable[[RawRequest], ResponseLike], number: int
     ) -> None:
         self._respond = respond
         self._number = number
@@ -209,7 +209,7 @@ class _Conversation(BaseHTTPRequestHandler):
             raise ValueError("Content-Length")
         return self.rfile.read(length)
 
-    def _say(self, answer: SpokenAnswer) -> None:
+    def _say(self, answer: ResponseLike) -> None:
         body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
         headers = dict(answer.headers)
         if not isinstance(answer.body, bytes):

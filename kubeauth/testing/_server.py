@@ -15,7 +15,7 @@ from typing import Any, Self
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from kubeauth._config._client_config import ClientConfig
+from kubeauth._config.client_config import ClientConfig
 from kubeauth._credentials.client_cert import load_client_cert
 from kubeauth._credentials.credential import ClientCertificate
 from kubeauth._secret import Secret

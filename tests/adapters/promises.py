@@ -92,7 +92,7 @@ class Promises:
 
     @pytest.fixture
     def config(self, server: APIServer, plugin: PluginScript) -> ClientConfig:
-        return load_config(server.kubeconfig({"exec": plugin.stanza()}))
+        return load_config(server.kubeconfig({"exec": plugin.exec_config()}))
 
     # Whoever leaves a watch of theirs before its end leaves generators behind, and trio says so.
     @pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")

@@ -18,9 +18,9 @@ from urllib3.exceptions import MaxRetryError
 
 import kubeauth
 from kubeauth import ClientConfig, Impersonation
-from kubeauth._config._in_cluster import load_in_cluster
-from kubeauth._config._model import Overrides
-from kubeauth._config._surroundings import Surroundings
+from kubeauth._config.environment import Environment
+from kubeauth._config.in_cluster import load_in_cluster
+from kubeauth._config.kubeconfig import Overrides
 from kubeauth.errors import (
     ClientCertificateError,
     ConfigError,
@@ -52,7 +52,7 @@ def plugin(tmp_path: Path) -> PluginScript:
 
 
 def with_plugin(server: APIServer, plugin: PluginScript) -> ClientConfig:
-    return kubeauth.load_config(server.kubeconfig({"exec": plugin.stanza()}))
+    return kubeauth.load_config(server.kubeconfig({"exec": plugin.exec_config()}))
 
 
 def answered(status: int) -> dict[str, Any]:
@@ -92,17 +92,17 @@ class Users:
 
     def exec_token(self) -> tuple[dict[str, Any], str]:
         self._plugin.answer(token="alices-token")
-        return {"exec": self._plugin.stanza()}, "alice"
+        return {"exec": self._plugin.exec_config()}, "alice"
 
     def exec_certificate(self) -> tuple[dict[str, Any], str]:
         pair = self._server.authority.client("dave")
         self._plugin.answer(certificate=pair.certificate, key=pair.key)
-        return {"exec": self._plugin.stanza()}, "dave"
+        return {"exec": self._plugin.exec_config()}, "dave"
 
     def exec_both(self) -> tuple[dict[str, Any], str]:
         pair = self._server.authority.client("dave")
         self._plugin.answer(token="alices-token", certificate=pair.certificate, key=pair.key)
-        return {"exec": self._plugin.stanza()}, "alice"
+        return {"exec": self._plugin.exec_config()}, "alice"
 
 
 @pytest.mark.parametrize("kind", [name for name in vars(Users) if not name.startswith("_")])
@@ -122,7 +122,7 @@ def test_in_a_pod(generated: Generated, server: APIServer, tmp_path: Path) -> No
     (tmp_path / "ca.crt").write_bytes(server.authority.pem)
     host, _, port = server.url.removeprefix("https://").partition(":")
     environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
-    config = load_in_cluster(Surroundings(environ=environ, service_account=str(tmp_path)), Overrides())
+    config = load_in_cluster(Environment(environ=environ, service_account=str(tmp_path)), Overrides())
     with generated.drive(config) as api:
         assert api.namespaces() == NAMESPACES
     assert server.requests[0].user == "alice"

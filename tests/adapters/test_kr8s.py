@@ -70,9 +70,9 @@ def test_authenticating_again_does_nothing(
     # kr8s would load this, and run what it names.
     other = PluginScript(tmp_path, "other")
     config_file = tmp_path / "config"
-    config_file.write_text(yaml.safe_dump(server.kubeconfig({"exec": other.stanza()})))
+    config_file.write_text(yaml.safe_dump(server.kubeconfig({"exec": other.exec_config()})))
     monkeypatch.setenv("KUBECONFIG", str(config_file))
-    kube = api(load_config(server.kubeconfig({"exec": plugin.stanza()})))
+    kube = api(load_config(server.kubeconfig({"exec": plugin.exec_config()})))
     kube.version()
     kube.reauthenticate()  # type: ignore[no-untyped-call]
     assert kube.auth.server == server.url

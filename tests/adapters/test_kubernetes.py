@@ -66,7 +66,7 @@ def test_a_401_with_an_invalid_length_is_repeated_on_another_connection(
         return Answer(401, b"", headers={"Content-Length": length, "Connection": "close"})
 
     server.on("GET", "/api/v1/namespaces", answer)
-    config = kubeauth.load_config(server.kubeconfig({"exec": plugin.stanza()}))
+    config = kubeauth.load_config(server.kubeconfig({"exec": plugin.exec_config()}))
     with kubernetes.api_client(config) as api:
         assert client.CoreV1Api(api).list_namespace().items == []
     assert len(plugin.runs) == 2
@@ -78,7 +78,7 @@ def test_settings_of_a_configuration_are_kept(server: APIServer) -> None:
     mine.api_key = {"BearerToken": "Bearer of-somebody-else"}
     with kubernetes.api_client(server.config(token="alices-token"), configuration=mine) as api:
         client.CoreV1Api(api).list_namespace()
-        inner: Any = api._transport._ledger.current.inner
+        inner: Any = api._transport._pools.current.transport
         pool = inner._manager.connection_pool_kw
         assert (pool["retries"].total, pool["maxsize"]) == (7, 3)
         assert (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1) in pool["socket_options"]
@@ -105,7 +105,7 @@ def test_dynamic_client(server: APIServer, tmp_path: Path) -> None:
     server.on("GET", "/api/v1", Answer(body=resources))
     plugin = PluginScript(tmp_path)
     plugin.answer(token="alices-token")
-    config = kubeauth.load_config(server.kubeconfig({"exec": plugin.stanza()}))
+    config = kubeauth.load_config(server.kubeconfig({"exec": plugin.exec_config()}))
     with kubernetes.api_client(config) as api:
         found = dynamic.DynamicClient(api, cache_file=str(tmp_path / "discovery"))
         names = [
@@ -142,7 +142,7 @@ class TestStream:
     def test_with_a_token_of_a_plugin(self, shells: Shells, tmp_path: Path) -> None:
         plugin = PluginScript(tmp_path)
         plugin.answer(token="t1")
-        stanza = plugin.stanza()
+        stanza = plugin.exec_config()
         config = kubeauth.load_config({
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
@@ -188,7 +188,7 @@ class TestStream:
         """Also after one that failed: stream() changes the client while it is at work."""
         plugin = PluginScript(tmp_path)
         plugin.answer(exit_code=3)
-        config = kubeauth.load_config(server.kubeconfig({"exec": plugin.stanza()}))
+        config = kubeauth.load_config(server.kubeconfig({"exec": plugin.exec_config()}))
         with kubernetes.api_client(config) as api:
             core = client.CoreV1Api(api)
             with pytest.raises(PluginFailed):

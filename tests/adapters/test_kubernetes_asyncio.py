@@ -192,7 +192,7 @@ def test_settings_of_a_configuration_are_kept(generated: Generated, server: APIS
     mine.retries = 2  # which only one of them looks at
     with generated.drive(server.config(token="alices-token"), configuration=mine) as api:
         api.namespaces()
-        assert api.api._transport._ledger.current.inner._session.connector.limit == 3
+        assert api.api._transport._pools.current.transport._session.connector.limit == 3
     assert server.requests[0].all_headers("Authorization") == ["Bearer alices-token"]
     assert mine.host == "https://elsewhere.test"
 
@@ -291,10 +291,10 @@ class TestWebSockets:
                 websocket = await pool.ws_connect(url, protocols=("v4.channel.k8s.io",))
                 said = [message.data async for message in websocket]
                 await websocket.close()
-                assert len(api._transport._ledger.current.leases()) == 1
+                assert len(api._transport._pools.current.leases()) == 1
                 del websocket
                 gc.collect()
-                assert api._transport._ledger.current.leases() == []
+                assert api._transport._pools.current.leases() == []
                 return said
 
         with no_residue():

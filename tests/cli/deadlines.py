@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kubeauth._transport._deadline import Deadline
+from kubeauth._transport.deadline import Deadline
 
 # Of what is to be late.
 SECONDS = 0.5
@@ -20,8 +20,8 @@ def beginning_with(event: str, count: int = 1) -> type[Deadline]:
     class Late(Deadline):
         _told = 0
 
-        def notice(self, told: str, info: Mapping[str, Any]) -> None:
-            super().notice(told, info)
+        def on_trace(self, told: str, info: Mapping[str, Any]) -> None:
+            super().on_trace(told, info)
             self._told += told.endswith(event)
             if self._timer is not None and told.endswith(event) and self._told == count:
                 self._timer.cancel()

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from kubeauth._config._surroundings import Surroundings
+from kubeauth._config.environment import Environment
 from kubeauth.cli import _doctor
 from kubeauth.cli._app import parser_of
 from kubeauth.cli._doctor_findings import Finding, Level
@@ -72,7 +72,7 @@ class Report:
 def examined(
     *arguments: str,
     kubeconfig: Path | str | None = None,
-    surroundings: Surroundings | None = None,
+    environment: Environment | None = None,
     timeout: str = PATIENCE,
     secrets: Sequence[str] = (),
 ) -> Report:
@@ -82,8 +82,8 @@ def examined(
         [*given, f"--request-timeout={timeout}", *arguments], _doctor.Options()
     )
     wanted = _doctor.wanted_by(options)
-    if surroundings is not None:
-        wanted = replace(wanted, loader=replace(wanted.loader, surroundings=surroundings))
+    if environment is not None:
+        wanted = replace(wanted, loader=replace(wanted.loader, environment=environment))
     findings = tuple(Examination(wanted).findings())
     report = Report(findings, as_text(findings, width=80, colour=False), as_json(findings))
     for secret in (SENTINEL, *secrets):

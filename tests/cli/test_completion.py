@@ -18,7 +18,7 @@ from kubeauth.cli import main
 from kubeauth.cli._app import COMMANDS, commands_of, parser_of
 from kubeauth.cli._complete import Offer, names_in_kubeconfig, offered
 from kubeauth.cli._completion import Shell
-from kubeauth.testing._script import build_shebang
+from kubeauth.testing._programs import build_shebang
 
 EKS = "arn:aws:eks:eu-west-1:123:cluster/prod"
 NAMES = {

@@ -232,11 +232,11 @@ class TestWays:
 
     def test_a_file_runs_nothing(self, cluster: Cluster, tmp_path: Path, run: Run) -> None:
         plugin = PluginScript(tmp_path)
-        file = given_file(cluster, tmp_path / "given", token="token-of-mine", exec=plugin.stanza())
+        file = given_file(cluster, tmp_path / "given", token="token-of-mine", exec=plugin.exec_config())
         done = run("discover", "--file", file)
         assert rows(done.out)["User"] == ["me (token)"]
         assert "exec was left out" in done.out + done.err
-        done = run("discover", "--file", given_file(cluster, tmp_path / "given", exec=plugin.stanza()))
+        done = run("discover", "--file", given_file(cluster, tmp_path / "given", exec=plugin.exec_config()))
         assert done.status == Status.CONFIG
         assert "programs never. A kubeconfig of your own needs no discovery" in done.err
         assert plugin.runs == []

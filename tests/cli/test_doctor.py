@@ -46,7 +46,7 @@ def plugin(tmp_path: Path) -> PluginScript:
 @pytest.fixture
 def kubeconfig(server: APIServer, plugin: PluginScript, tmp_path: Path) -> Path:
     """All is well with it."""
-    stanza = plugin.stanza(["--password", SENTINEL], provideClusterInfo=True)
+    stanza = plugin.exec_config(["--password", SENTINEL], provideClusterInfo=True)
     return written(tmp_path / "config", server.kubeconfig({"exec": stanza}))
 
 
@@ -175,13 +175,13 @@ class TestOnATerminal:
     def test_a_plugin_s_name_does_not_steer_the_terminal(self, server: APIServer, tmp_path: Path) -> None:
         plugin = PluginScript(tmp_path, "acme\x1b]0;owned\x07")
         plugin.answer(token=TOKEN, expires_in=900)
-        document = server.kubeconfig({"exec": plugin.stanza()})
+        document = server.kubeconfig({"exec": plugin.exec_config()})
         text = on_a_terminal(120, f"--kubeconfig={written(tmp_path / 'steering', document)}")
         assert "Looking at what acmeU+001B]0;ownedU+0007 gives" in text
         assert "\x1b]0;" not in text
 
     def test_a_plugin_may_ask_there(self, kubeconfig: Path, server: APIServer, plugin: PluginScript) -> None:
-        document = server.kubeconfig({"exec": plugin.stanza(interactiveMode="Always")})
+        document = server.kubeconfig({"exec": plugin.exec_config(interactiveMode="Always")})
         plain = shown(on_a_terminal(80, f"--kubeconfig={written(kubeconfig, document)}"))
         assert "interactiveMode Always with a terminal" in " ".join(plain.split())
         assert plugin.runs[0].stdin_is_terminal

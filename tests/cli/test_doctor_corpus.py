@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeauth._config._surroundings import Surroundings
+from kubeauth._config.environment import Environment
 from kubeauth.cli._doctor_findings import Level
 from tests.cli.doctoring import examined
 from tests.differential.corpus import CASES, Case
@@ -19,7 +19,7 @@ def test_it_finds_an_error_where_there_is_one(case: Case, tmp_path: Path) -> Non
         "--offline",
         *(f"--{name}={value}" for name, value in case.choose.items()),
         kubeconfig=tmp_path / case.explicit if case.explicit else None,
-        surroundings=Surroundings(environ=case.environ(tmp_path)),
+        environment=Environment(environ=case.environ(tmp_path)),
     )
     errors = [found.levels.get(id) is Level.ERROR for id in ("file", "context", "entries")]
     assert any(errors) == case.broken, found.text

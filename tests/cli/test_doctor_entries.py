@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubeauth._config._surroundings import Surroundings
+from kubeauth._config.environment import Environment
 from kubeauth.cli._doctor_findings import Level
 from kubeauth.testing import APIServer, Authority
 from tests.cli.doctoring import SENTINEL, TOKEN, examined, written
@@ -152,7 +152,7 @@ def test_who_is_impersonated_is_said(document: dict[str, Any], tmp_path: Path) -
 
 class TestInAPod:
     @pytest.fixture
-    def pod(self, server: APIServer, tmp_path: Path) -> Surroundings:
+    def pod(self, server: APIServer, tmp_path: Path) -> Environment:
         account = tmp_path / "account"
         account.mkdir()
         (account / "token").write_text("alices-token\n")
@@ -164,29 +164,29 @@ class TestInAPod:
             "KUBERNETES_SERVICE_PORT": port,
             "HOME": str(tmp_path),
         }
-        return Surroundings(environ=environ, service_account=str(account))
+        return Environment(environ=environ, service_account=str(account))
 
-    def test_its_own_configuration_is_used(self, pod: Surroundings) -> None:
-        found = examined(surroundings=pod)
+    def test_its_own_configuration_is_used(self, pod: Environment) -> None:
+        found = examined(environment=pod)
         assert found.one("file").level is Level.OK
         assert "pod's own service account, namespace apps" in found.one("context").summary
         assert found.one("credential").summary.startswith("token file ")
         assert found.one("whoami").summary == "alice"
         found.fine()
 
-    def test_a_kubeconfig_wins(self, pod: Surroundings, document: dict[str, Any], tmp_path: Path) -> None:
+    def test_a_kubeconfig_wins(self, pod: Environment, document: dict[str, Any], tmp_path: Path) -> None:
         path = written(tmp_path / ".kube" / "config", document)
-        assert str(path) in examined(surroundings=pod).one("context").summary
+        assert str(path) in examined(environment=pod).one("context").summary
 
-    def test_a_token_that_is_no_text(self, pod: Surroundings) -> None:
+    def test_a_token_that_is_no_text(self, pod: Environment) -> None:
         Path(pod.service_account, "token").write_bytes(b"\xff")
-        found = examined(surroundings=pod).bad("context")
+        found = examined(environment=pod).bad("context")
         assert "it is not text" in found.summary
         assert "automountServiceAccountToken" in found.next_step
 
-    def test_elsewhere_it_is_no_way_out(self, pod: Surroundings) -> None:
+    def test_elsewhere_it_is_no_way_out(self, pod: Environment) -> None:
         shutil.rmtree(pod.service_account)
-        found = examined(surroundings=pod).bad("context")
+        found = examined(environment=pod).bad("context")
         assert "no configuration" in found.summary
         assert "This looks like a pod, but its token is not mounted" in found.next_step
         assert "automountServiceAccountToken" in found.next_step

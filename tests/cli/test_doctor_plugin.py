@@ -44,7 +44,7 @@ def look(server: APIServer, plugin: PluginScript, tmp_path: Path) -> Look:
             "args": [f"--password={SENTINEL}"],
             "env": [{"name": "PASSWORD", "value": SENTINEL}],
         }
-        user = {"exec": plugin.stanza(**(secret | fields))}
+        user = {"exec": plugin.exec_config(**(secret | fields))}
         return examined(*arguments, kubeconfig=written(tmp_path / "config", server.kubeconfig(user)))
 
     return look
@@ -73,7 +73,7 @@ def test_everything_is_well(look: Look, plugin: PluginScript) -> None:
 def test_what_it_must_be_told_cannot_be_read(server: APIServer, plugin: PluginScript, tmp_path: Path) -> None:
     (tmp_path / "ca").mkdir()
     cluster = {"certificate-authority-data": "", "certificate-authority": "ca"}
-    document = server.kubeconfig({"exec": plugin.stanza(provideClusterInfo=True)}, cluster)
+    document = server.kubeconfig({"exec": plugin.exec_config(provideClusterInfo=True)}, cluster)
     found = examined(kubeconfig=written(tmp_path / "config", document))
     found.bad("tls", "ca", "credential")
     assert "failed to load CA bundle" in found.one("credential").summary
@@ -246,7 +246,7 @@ class TestRunning:
     def test_a_name_that_is_an_argument_too_is_shown(
         self, server: APIServer, plugin: PluginScript, tmp_path: Path
     ) -> None:
-        document = server.kubeconfig({"exec": plugin.stanza(["--cluster", "local-cluster"])})
+        document = server.kubeconfig({"exec": plugin.exec_config(["--cluster", "local-cluster"])})
         document["contexts"][0]["name"] = document["current-context"] = "local-cluster"
         found = examined(kubeconfig=written(tmp_path / "config", document))
         assert found.one("context").summary.startswith("local-cluster (")
@@ -268,7 +268,7 @@ class TestRunning:
     ) -> None:
         """Also a token of the kubeconfig that is not even in use."""
         plugin.answer(token=TOKEN, expires_in=-60, stderr=f"here it is: {TOKEN}\n")
-        user = {"exec": plugin.stanza()}
+        user = {"exec": plugin.exec_config()}
         examined(kubeconfig=written(tmp_path / "config", server.kubeconfig(user))).bad("credential")
 
     def test_one_that_hangs(self, look: Look, plugin: PluginScript) -> None:
@@ -286,7 +286,7 @@ class TestRunning:
         assert plugin.runs == []
 
     def test_one_that_is_never_asked(self, server: APIServer, plugin: PluginScript, tmp_path: Path) -> None:
-        user = {"exec": plugin.stanza(), "token": TOKEN}
+        user = {"exec": plugin.exec_config(), "token": TOKEN}
         found = examined(kubeconfig=written(tmp_path / "config", server.kubeconfig(user)))
         found.fine()
         assert "never run: the user's own credential wins" in found.one("plugin").summary

@@ -74,7 +74,7 @@ class TestWhoAmI:
     def test_401_for_what_a_plugin_gave(self, server: APIServer, look: Look, tmp_path: Path) -> None:
         plugin = PluginScript(tmp_path)
         plugin.answer(token=f"{SENTINEL}-revoked", expires_in=900)
-        wrong = look(server, {"exec": plugin.stanza()}).bad("whoami")
+        wrong = look(server, {"exec": plugin.exec_config()}).bad("whoami")
         assert "Log in again" in wrong.next_step
         # What was refused once is not asked for again: this is an examination.
         assert len(plugin.runs) == 1
@@ -238,7 +238,7 @@ class TestClock:
         self.skewed(anybody, 3600)
         plugin = PluginScript(tmp_path)
         plugin.answer(token=TOKEN, expires_in=900)
-        wrong = look(anybody, {"exec": plugin.stanza()}).bad("clock")
+        wrong = look(anybody, {"exec": plugin.exec_config()}).bad("clock")
         assert "the credential is good to this machine, but not to the server" in wrong.summary
 
     def test_a_certificate_that_is_over_only_here(self, authority: Authority, look: Look) -> None:

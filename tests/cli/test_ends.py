@@ -53,7 +53,7 @@ class TestErrors:
             (errors.TLSError("t"), Status.CONFIG, "error: t"),
             (errors.ClientCertificateError("t"), Status.CONFIG, "error: t"),
             (errors.CredentialError("c"), Status.CREDENTIAL, "error: c"),
-            (errors.PluginTimeout("p", command="x", seconds=1), Status.CREDENTIAL, "error: p"),
+            (errors.PluginTimeout("p", command="x", timeout=1), Status.CREDENTIAL, "error: p"),
             (errors.KubeAuthError("k"), Status.FAILED, "error: k"),
         ],
     )  # fmt: skip
@@ -162,7 +162,7 @@ class TestConfig:
         plugin = PluginScript(tmp_path)
         plugin.answer(exit_code=1)
         path = tmp_path / "with-plugin"
-        path.write_text(json.dumps(api.kubeconfig({"exec": plugin.stanza()})))
+        path.write_text(json.dumps(api.kubeconfig({"exec": plugin.exec_config()})))
         ran = run("get", "/version", "--kubeconfig", path)
         assert (ran.status, ran.out) == (Status.CREDENTIAL, "")
         assert "failed with exit code 1" in ran.err

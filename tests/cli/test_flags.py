@@ -203,7 +203,7 @@ class TestLogs:
         plugin = PluginScript(tmp_path)
         plugin.answer(token="alices-token", expires_in=lifetime)
         path = tmp_path / "kubeconfig"
-        path.write_text(json.dumps(api.kubeconfig({"exec": plugin.stanza()})))
+        path.write_text(json.dumps(api.kubeconfig({"exec": plugin.exec_config()})))
         said = self.logged(4).splitlines()[1]
         until = r", expires \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ" if lifetime else ""
         expected = rf"I kubeauth.credentials: plugin {plugin.path} returned a token in \d+\.\d s{until}"

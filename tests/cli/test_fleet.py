@@ -395,7 +395,7 @@ class TestOnATerminal:
     ) -> None:
         plugin, made = PluginScript(tmp_path), Fleet()
         for name in ("a", "b"):
-            made.add(name, api, {"exec": plugin.stanza(interactiveMode="Always")})
+            made.add(name, api, {"exec": plugin.exec_config(interactiveMode="Always")})
         monkeypatch.setenv("KUBECONFIG", made.write(tmp_path / "asks"))
         code, said = on_a_terminal("fleet", "get", "/version", "--all-contexts", env=environ(COLUMNS="300"))
         assert code == Status.FAILED

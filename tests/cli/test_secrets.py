@@ -89,9 +89,9 @@ def users(key_pair: KeyPair, tmp_path: Path) -> dict[str, User]:
             {"client-certificate-data": base64.b64encode(Authority().pem).decode(), "client-key-data": encoded},
             pem_body(key_pair.key),
         ),
-        "plugin": User({"exec": good.stanza([SENTINEL], env=environment)}, SENTINEL),
-        "plugin that fails": User({"exec": bad.stanza([SENTINEL], env=environment)}, SENTINEL),
-        "plugin that says nonsense": User({"exec": spoiled.stanza()}, SENTINEL),
+        "plugin": User({"exec": good.exec_config([SENTINEL], env=environment)}, SENTINEL),
+        "plugin that fails": User({"exec": bad.exec_config([SENTINEL], env=environment)}, SENTINEL),
+        "plugin that says nonsense": User({"exec": spoiled.exec_config()}, SENTINEL),
     }  # fmt: skip
 
 

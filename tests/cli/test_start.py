@@ -96,7 +96,7 @@ def test_asking_a_server(command: str, imported: Imported) -> None:
     found = imported(*command.split())
     assert "httpx" in found
     assert not found & (NEVER | {"yaml", "kubeauth.testing", "kubeauth.plugin", "kubeauth._exec.process"})
-    assert not found & {"kubeauth._oidc._provider", "subprocess", "decimal"}
+    assert not found & {"kubeauth._oidc.provider", "subprocess", "decimal"}
     # There is no event loop. anyio is there, but only httpcore has named it.
     assert not found & {"anyio.to_thread", "anyio._core._synchronization", "anyio._core._tasks"}
 
@@ -104,7 +104,7 @@ def test_asking_a_server(command: str, imported: Imported) -> None:
 def test_a_token_needs_no_http(imported: Imported, api: APIServer, tmp_path: Path) -> None:
     assert not imported("token") & (NEVER | NO_HTTP | {"subprocess", "yaml", "email"})
     plugin = PluginScript(tmp_path)
-    found = imported("token", "-o", "json", kubeconfig=api.kubeconfig({"exec": plugin.stanza()}))
+    found = imported("token", "-o", "json", kubeconfig=api.kubeconfig({"exec": plugin.exec_config()}))
     assert "subprocess" in found
     assert not found & (NEVER | NO_HTTP)
 

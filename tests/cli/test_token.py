@@ -57,7 +57,7 @@ def test_it_is_no_worker_of_somebodys_server(as_user: Any, tmp_path: Path) -> No
     """What their environment says about metrics is not for us: nothing is written, and nothing is complained of."""
     plugin = PluginScript(tmp_path)
     plugin.answer(token="t-2")
-    as_user({"exec": plugin.stanza()})
+    as_user({"exec": plugin.exec_config()})
     (tmp_path / "shared").mkdir()
     for directory in ("shared", "none"):
         env = environ(PROMETHEUS_MULTIPROC_DIR=str(tmp_path / directory))
@@ -83,7 +83,7 @@ class TestToken:
     def test_of_a_plugin(self, as_user: Any, run: Run, tmp_path: Path) -> None:
         plugin = PluginScript(tmp_path)
         plugin.answer(token="from-a-plugin", expires_in=900)
-        as_user({"exec": plugin.stanza()})
+        as_user({"exec": plugin.exec_config()})
         assert run("token").out == "from-a-plugin\n"
         assert len(plugin.runs) == 1
 
@@ -100,7 +100,7 @@ class TestToken:
     def test_a_plugin_that_fails(self, as_user: Any, run: Run, tmp_path: Path) -> None:
         plugin = PluginScript(tmp_path)
         plugin.answer(exit_code=3, stderr="no luck\n")
-        as_user({"exec": plugin.stanza()})
+        as_user({"exec": plugin.exec_config()})
         ran = run("token", "-o", "json")
         assert (ran.status, ran.out) == (Status.CREDENTIAL, "")
         assert "failed with exit code 3" in ran.err
@@ -109,7 +109,7 @@ class TestToken:
         """A request would be signed with it, too. Whoever wonders why it is refused is told."""
         plugin = PluginScript(tmp_path)
         plugin.answer(token="the-plugins", expires_in=-60)
-        as_user({"exec": plugin.stanza()})
+        as_user({"exec": plugin.exec_config()})
         ran = run("token")
         assert (ran.status, ran.out) == (Status.OK, "the-plugins\n")
         assert ran.err.startswith("warning: getting credentials: exec plugin returned an expired credential.")
@@ -159,7 +159,7 @@ class TestExecCredential:
     def test_of_a_plugin_with_its_end(self, as_user: Any, run: Run, tmp_path: Path) -> None:
         plugin = PluginScript(tmp_path)
         plugin.answer(token="t", expires_in=900)
-        as_user({"exec": plugin.stanza()})
+        as_user({"exec": plugin.exec_config()})
         found = json.loads(run("token", "-o", "json").out)["status"]
         left = datetime.fromisoformat(found["expirationTimestamp"]) - datetime.now(UTC)
         assert timedelta(minutes=14) < left <= timedelta(minutes=15)
@@ -222,7 +222,7 @@ class TestAsAPlugin:
         plugin = PluginScript(tmp_path)
         plugin.answer(token="alices-token", expires_in=900)
         path = tmp_path / "inner"
-        path.write_text(json.dumps(api.kubeconfig({"exec": plugin.stanza()})))
+        path.write_text(json.dumps(api.kubeconfig({"exec": plugin.exec_config()})))
         return path
 
     @pytest.mark.parametrize("version", [V1, V1BETA1])
@@ -258,7 +258,9 @@ class TestAsAPlugin:
         """On a terminal, that a client says is not for us: neither is it for the plugin that we run."""
         plugin = PluginScript(tmp_path)
         inner = tmp_path / "inner"
-        inner.write_text(json.dumps(api.kubeconfig({"exec": plugin.stanza(interactiveMode="IfAvailable")})))
+        inner.write_text(
+            json.dumps(api.kubeconfig({"exec": plugin.exec_config(interactiveMode="IfAvailable")}))
+        )
         for interactive in (False, True):
             asked = {"apiVersion": V1, "kind": "ExecCredential", "spec": {"interactive": interactive}}
             self.on_a_terminal(inner, json.dumps(asked))

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import pytest
 
-from kubeauth._transport._deadline import Deadline
+from kubeauth._transport.deadline import Deadline
 from kubeauth.cli import _asking
 from kubeauth.cli._ends import Status
 from kubeauth.testing import Answer, APIServer, PluginScript, Received, Watch
@@ -295,7 +295,7 @@ class TestLiving:
         plugin = PluginScript(tmp_path)
         plugin.answer(token="alices-token", expires_in=1)
         path = tmp_path / "with-plugin"
-        path.write_text(json.dumps(api.kubeconfig({"exec": plugin.stanza()})))
+        path.write_text(json.dumps(api.kubeconfig({"exec": plugin.exec_config()})))
         watch = api.watch(PODS)
         with started("get", "pods?watch=1", "-o", "json", env=environ(KUBECONFIG=str(path))) as process:
             watch.wait_for_watchers(timeout=60)

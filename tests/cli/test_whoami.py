@@ -84,7 +84,7 @@ def test_a_plugin_and_when_its_credential_ends(api: APIServer, run: Run, tmp_pat
     plugin = PluginScript(tmp_path, "my-plugin")
     plugin.answer(token="alices-token", expires_in=900)
     path = tmp_path / "with-plugin"
-    path.write_text(json.dumps(api.kubeconfig({"exec": plugin.stanza()})))
+    path.write_text(json.dumps(api.kubeconfig({"exec": plugin.exec_config()})))
     shown = dict(line.split(maxsplit=1) for line in run("whoami", "--kubeconfig", path).out.splitlines())
     assert shown["Credential"] == f"token from plugin {plugin.path}"
     assert shown["Ends"].startswith("in 14 min (20")

@@ -97,7 +97,7 @@ def test_tls_and_connections_t33_c22(server: APIServer, tmp_path: Path, clock: F
     one, two = (KubeTransport(config_of(server, script), clock=clock) for _ in range(2))
     other = KubeTransport(config_of(server, script, args=["other"]), clock=clock)
     assert one._source is two._source is not other._source
-    assert one._ledger.current is not two._ledger.current
+    assert one._pools.current is not two._pools.current
     for transport in (one, two):
         with httpx.Client(transport=transport, base_url=server.url, timeout=60.0) as client:
             assert client.get("/version").status_code == 200
@@ -133,7 +133,7 @@ def test_kept_for_the_next_client_and_not_for_ever_c1(
     def used(clock: FakeClock) -> weakref.ref[Any]:
         with kubeauth.Client(given, clock=clock) as client:
             client.get("/version")
-        found = weakref.ref(client._kube._source)
+        found = weakref.ref(client._kube_transport._source)
         del client
         gc.collect()
         return found

@@ -663,7 +663,9 @@ class TestTheCallersOwn:
             below.append(request.headers["authorization"])
             return face.library.Response(200)
 
-        with face.client(config_of(cluster.server, script), inner=face.in_memory(answer)) as client:
+        with face.client(
+            config_of(cluster.server, script), transport_factory=face.in_memory(answer)
+        ) as client:
             client.get("/version")
         assert below == ["Bearer good"]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from kubeauth import ClientConfig
-from kubeauth._config._load import Loader
-from kubeauth._config._model import Overrides
-from kubeauth._config._surroundings import Surroundings
+from kubeauth._config.environment import Environment
+from kubeauth._config.kubeconfig import Overrides
+from kubeauth._config.loader import Loader
 
 PEM = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 PEM64 = base64.b64encode(PEM).decode()
@@ -71,9 +71,9 @@ class Case:
                 user=choose.get("user", ""),
                 namespace=choose.get("namespace", ""),
             ),
-            surroundings=Surroundings(environ=self.environ(directory)),
+            environment=Environment(environ=self.environ(directory)),
         )
-        return loader.explicit(str(directory / self.explicit)) if self.explicit else loader.default()
+        return loader.load_file(str(directory / self.explicit)) if self.explicit else loader.load_default()
 
 
 def config(

@@ -19,7 +19,7 @@ import kubeauth
 from kubeauth._exec.codec import ProviderCredential, decode_output
 from kubeauth.errors import KubeAuthError
 from kubeauth.testing import APIServer, Authority
-from kubeauth.testing._script import build_shebang
+from kubeauth.testing._programs import build_shebang
 from tests.conformance.plugins import V1, V1BETA1, credential, stanza_of
 from tests.conformance.test_output import TABLE, status
 

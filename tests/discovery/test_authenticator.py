@@ -93,7 +93,7 @@ def test_what_is_no_bootstrap_token_is_not_even_looked_up_a35(token: str) -> Non
 
 def test_a_lookup_that_fails_is_an_error_which_shows_no_token_a35_a92() -> None:
     def lookup(_name: str) -> Mapping[str, object]:
-        raise DiscoveryError("no answer", reply=500)
+        raise DiscoveryError("no answer", status_code=500)
 
     authenticator = TokenAuthenticator(lookup)
     for call in (authenticator.authenticate, lambda token: anyio.run(authenticator.aauthenticate, token)):
@@ -132,7 +132,7 @@ def test_secrets_of_a_cluster_are_looked_up_there_a35(server: APIServer, backend
                 await authenticator.aauthenticate(f"broken{TOKEN[6:]}")
             with pytest.raises(DiscoveryError, match="the server answers 403: not for you") as raised:
                 await authenticator.aauthenticate(f"denied{TOKEN[6:]}")
-            assert raised.value.reply == 403
+            assert raised.value.status_code == 403
             told = "".join(traceback.format_exception(raised.value))
             assert "0123456789abcdef" not in told
 

@@ -643,7 +643,7 @@ def test_once_signs_what_there_is_a27_a28_a30(cluster: Cluster, server: APIServe
             cluster.before_write = lambda: status(403, "no update for you")
             with pytest.raises(DiscoveryError, match="the server answers 403: no update for you") as raised:
                 await once()
-            assert raised.value.reply == 403
+            assert raised.value.status_code == 403
             assert "payload" not in everything_seen(raised.value)
             cluster.before_write = lambda: None
             server.on("GET", SECRETS, status(410, "expired"))

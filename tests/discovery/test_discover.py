@@ -130,7 +130,7 @@ def test_a_kubeconfig_whose_context_leads_nowhere_a44(
     cluster.publish(named(cluster, **text))
     with pytest.raises(errors.ClusterNotTrusted, match=why) as raised:
         colour.discover(**cluster.by_token)
-    assert (raised.value.reason, raised.value.reply, len(cluster.requests)) == ("document", None, 1)
+    assert (raised.value.reason, raised.value.status_code, len(cluster.requests)) == ("document", None, 1)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_request_that_fails_says_why_a39_a62(
     cluster.respond = lambda _: answer
     with pytest.raises(errors.ClusterNotReady, match=why) as raised:
         colour.discover(**cluster.by_token, timeout=0)
-    assert (raised.value.reply, raised.value.tries, len(cluster.requests)) == (status, 1, 1)
+    assert (raised.value.status_code, raised.value.attempts, len(cluster.requests)) == (status, 1, 1)
     assert "could not be validated" in str(raised.value)
 
 
@@ -199,9 +199,9 @@ def test_it_is_asked_again_and_the_last_reason_is_told_a39(colour: Colour, clust
     cluster.respond = lambda _: Answer(503 if len(cluster.requests) < 3 else 418)
     with pytest.raises(errors.ClusterNotReady, match="it answered 418") as raised:
         colour.discover(**cluster.by_token, **BRIEF)
-    assert raised.value.reply == 418
+    assert raised.value.status_code == 418
     # The last one may have been over before it got there.
-    assert 2 < len(cluster.requests) <= raised.value.tries <= len(cluster.requests) + 1
+    assert 2 < len(cluster.requests) <= raised.value.attempts <= len(cluster.requests) + 1
 
 
 def test_nobody_is_there_a39(colour: Colour, cluster: Cluster) -> None:
@@ -210,8 +210,8 @@ def test_nobody_is_there_a39(colour: Colour, cluster: Cluster) -> None:
         nobody.bind(("127.0.0.1", cluster.listener.port))  # or it may be somebody else's by now
         with pytest.raises(errors.ClusterNotReady, match="at last: the connection was refused") as raised:
             colour.discover(**cluster.by_token, **BRIEF)
-    assert raised.value.tries > 1
-    assert raised.value.reply is None
+    assert raised.value.attempts > 1
+    assert raised.value.status_code is None
 
 
 def test_a_cluster_that_comes_up_later_is_found_a39(colour: Colour, cluster: Cluster) -> None:
@@ -238,7 +238,7 @@ def test_no_signature_in_time_a39(colour: Colour, cluster: Cluster) -> None:
     told: list[Progress] = []
     with pytest.raises(errors.ClusterNotReady, match="no signature for the token id 123456") as raised:
         colour.discover(**cluster.by_token, **BRIEF, progress=told.append)
-    assert (raised.value.reply, raised.value.tries > 1) == (200, True)
+    assert (raised.value.status_code, raised.value.attempts > 1) == (200, True)
     assert {each.stage for each in told[1:]} == {"signature"}
 
 
@@ -265,7 +265,7 @@ def test_an_answer_that_is_not_signed_is_refused_at_once_a19_a41_a43_a85_a86(
     cluster.respond = lambda _: Answer(200, config_map(kubeconfig, signature))
     with pytest.raises(errors.ClusterNotTrusted, match=why) as raised:
         colour.discover(**cluster.unpinned)
-    assert (raised.value.reason, raised.value.reply, len(cluster.requests)) == (reason, 200, 1)
+    assert (raised.value.reason, raised.value.status_code, len(cluster.requests)) == (reason, 200, 1)
 
 
 def test_a_pin_of_another_ca_is_refused_with_what_was_seen_a46(

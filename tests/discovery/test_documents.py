@@ -292,7 +292,7 @@ def test_other_answers_are_none_a68(colour: Colour, cluster: Cluster, file: Path
     cluster.respond = lambda _: Answer(status)
     with pytest.raises(errors.ClusterNotReady, match=f"it answered {status}") as raised:
         colour.discover(file=file, timeout=0)
-    assert raised.value.reply == status
+    assert raised.value.status_code == status
 
 
 def test_a_server_that_cannot_prove_who_it_is_a68(
@@ -325,7 +325,7 @@ def test_cluster_info_without_a_cluster_to_choose_is_refused_a69(
     cluster.respond = lambda _: Answer(200, config_map(published(cluster.url, b"", name="named")))
     with pytest.raises(errors.ClusterNotTrusted, match="no current context") as raised:
         colour.discover(file=file)
-    assert (raised.value.reason, raised.value.reply) == ("document", 200)
+    assert (raised.value.reason, raised.value.status_code) == ("document", 200)
 
 
 def test_a_server_that_calls_itself_otherwise_is_a_warning_a70(
@@ -428,7 +428,7 @@ def test_a_document_that_cannot_be_had_is_asked_for_once_a66(
     site.respond = lambda _: answer
     with pytest.raises(errors.ClusterNotReady, match=why) as raised:
         colour.discover(url=site.url, tls_bootstrap_token=TOKEN)
-    assert (raised.value.tries, len(site.requests)) == (1, 1)
+    assert (raised.value.attempts, len(site.requests)) == (1, 1)
 
 
 @pytest.mark.parametrize(

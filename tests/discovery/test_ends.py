@@ -173,7 +173,7 @@ def driven(
 def test_how_often_it_is_asked_a26_a39(clock: FakeClock, timeout: float, interval: float, tries: int) -> None:
     with pytest.raises(errors.ClusterNotReady) as raised:
         driven(steps_of(clock, timeout=timeout, interval=interval), clock, lambda _: Reply(404))
-    assert (raised.value.tries, raised.value.reply) == (tries, 404)
+    assert (raised.value.attempts, raised.value.status_code) == (tries, 404)
 
 
 @pytest.mark.parametrize(("timeout", "limit"), [(300, 10), (3, 3), (0, 10), (0.5, 0.5)])
@@ -229,7 +229,7 @@ def test_a_try_that_the_end_cuts_short_does_not_hide_why_a39(clock: FakeClock) -
 
     with pytest.raises(errors.ClusterNotReady, match="it answered 503") as raised:
         driven(steps_of(clock, timeout=11.0, interval=5.0), clock, reply)
-    assert (raised.value.tries, raised.value.reply) == (3, 503)
+    assert (raised.value.attempts, raised.value.status_code) == (3, 503)
 
 
 @pytest.mark.parametrize("to", ["https://[::1", "http://h", "https://u:p@h"])

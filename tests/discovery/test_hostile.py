@@ -56,7 +56,7 @@ def test_a_man_in_the_middle_who_passes_it_on_is_found_out_a47_a87(
     assert str(raised.value).endswith(
         "and for this address: is somebody in between?"
     )  # no kubeconfig is blamed
-    assert raised.value.tries > 1
+    assert raised.value.attempts > 1
     assert len(server.requests) == 1  # nothing was asked of who is not the cluster
     assert shown(server) == [""]
 
@@ -379,7 +379,7 @@ def test_a_server_that_takes_its_time_is_not_waited_for_a49(
         with no_residue():
             with pytest.raises(errors.ClusterNotReady, match="did not answer within") as raised:
                 colour.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0.3)
-    assert raised.value.tries == 1
+    assert raised.value.attempts == 1
 
 
 def test_a_server_that_does_not_shake_hands_a49(colour: Colour, cluster: Cluster) -> None:

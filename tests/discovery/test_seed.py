@@ -113,7 +113,7 @@ def test_the_filter_and_discovery_meet_a73_a77_a80_a82(colour: Colour, authority
         ):
             with pytest.raises(errors.ClusterNotReady) as raised:
                 colour.discover(**asked | wrong, timeout=0)
-            assert raised.value.reply == status
+            assert raised.value.status_code == status
     assert not any(SECRET in said for said in shown(cluster))
 
 
@@ -234,7 +234,7 @@ def test_what_is_signed_is_the_body_to_the_letter_a81_a82_a85(
     cluster.respond = lambda _: cluster.answer(changed.get(lie, body), signatures.get(lie, good))
     with pytest.raises(errors.ClusterNotTrusted, match="not signed with the token") as raised:
         colour.discover(**cluster.unpinned)
-    assert (raised.value.reason, raised.value.reply, len(cluster.requests)) == ("signature", 200, 1)
+    assert (raised.value.reason, raised.value.status_code, len(cluster.requests)) == ("signature", 200, 1)
 
 
 def test_ones_own_jwt_is_not_a_signature_a88(colour: Colour, cluster: SeedCluster) -> None:

@@ -18,8 +18,8 @@ import httpx
 import yaml
 
 from kubeauth import Client, load_config
-from kubeauth.inner import AsyncDirectTransport
 from kubeauth.testing import KeyPair
+from kubeauth.transports import AsyncDirectTransport
 from tests.cli.programs import KUBEAUTH, kubeauth
 from tests.e2e.cluster import PATIENCE, ControlPlane
 from tests.gmsa.pods import LISTS, Document, container, context

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from kubeauth.testing import Authority
-from kubeauth.testing._script import build_shebang
+from kubeauth.testing._programs import build_shebang
 from tests.oidc_issuer import Issuer
 
 _SCRIPT = """{shebang}
@@ -78,7 +78,7 @@ class Mint:
                 answer = {"apiVersion": version, "kind": "ExecCredential", "status": self.given[-1]}
                 connection.sendall(json.dumps(answer).encode())
 
-    def stanza(self, **fields: Any) -> dict[str, Any]:
+    def exec_config(self, **fields: Any) -> dict[str, Any]:
         """`users[].user.exec`."""
         version = "client.authentication.k8s.io/v1"
         return {"apiVersion": version, "command": str(self.path), "interactiveMode": "Never"} | fields

@@ -159,7 +159,7 @@ def _past_expiries(cluster: ControlPlane, directory: Path, program: str, kind: s
         plugin = _Plugin(directory, cluster, kind, name)
         stack.callback(plugin.close)
         path = directory / "kubeconfig"
-        path.write_text(yaml.safe_dump(cluster.kubeconfig({"exec": plugin.stanza()})))
+        path.write_text(yaml.safe_dump(cluster.kubeconfig({"exec": plugin.exec_config()})))
         process = stack.enter_context(_started(f"tests.e2e.{program}", str(path), name))
         ready = threading.Event()
         reader = threading.Thread(target=_hear, args=(process, outcome, ready))

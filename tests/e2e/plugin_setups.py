@@ -30,7 +30,7 @@ class Setup:
     program: Path
     command: str
     """What the kubeconfig calls it."""
-    stanza: dict[str, Any]
+    exec_config: dict[str, Any]
     """`exec`, without the command."""
     reads: Callable[[str], Mapping[str, Any]]
     """What a token says, without what no two tokens have in common. Raises if it is not genuine."""
@@ -61,7 +61,7 @@ def aws(_directory: Path) -> Iterator[Setup]:
     yield Setup(
         program=third_party.aws(),
         command="aws",
-        stanza={
+        exec_config={
             "apiVersion": V1BETA1,
             "args": [
                 "--region",
@@ -87,7 +87,7 @@ def aws_iam_authenticator(_directory: Path) -> Iterator[Setup]:
     yield Setup(
         program=third_party.aws_iam_authenticator(),
         command="aws-iam-authenticator",
-        stanza={
+        exec_config={
             "apiVersion": V1,
             "args": ["token", "-i", "e2e"],
             "env": env(AWS_ALONE | AWS_KEY | region),
@@ -113,7 +113,7 @@ def azure_kubelogin(directory: Path) -> Iterator[Setup]:
         yield Setup(
             program=third_party.azure_kubelogin(),
             command="kubelogin",
-            stanza={
+            exec_config={
                 "apiVersion": V1BETA1,
                 "args": arguments,
                 "env": env(variables),
@@ -150,7 +150,7 @@ def int128_kubelogin(_directory: Path) -> Iterator[Setup]:
         yield Setup(
             program=third_party.int128_kubelogin(),
             command="kubectl-oidc_login",
-            stanza={
+            exec_config={
                 # It knows no other.
                 "apiVersion": V1BETA1,
                 "args": oidc_arguments(issuer, alice, "--password=alices-password"),
@@ -172,7 +172,7 @@ def gke(directory: Path) -> Iterator[Setup]:
         yield Setup(
             program=third_party.gke_gcloud_auth_plugin(),
             command="gke-gcloud-auth-plugin",
-            stanza={
+            exec_config={
                 "apiVersion": V1BETA1,
                 "args": ["--use_application_default_credentials"],
                 "env": env(variables),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kubeauth.testing._script import build_shebang
+from kubeauth.testing._programs import build_shebang
 
 # Without site-packages, so it starts quickly.
 _SCRIPT = r"""{shebang}

@@ -55,10 +55,10 @@ class RealRegistry:
         self.ca_file = self.directory / "ca.pem"
         self.ca_file.write_bytes(authority.pem)
         if tokens is None:
-            self.knows(**users)
+            self.has_seen(**users)
         self._keeper: subprocess.Popen[bytes] | None = None
 
-    def knows(self, **users: str) -> None:
+    def has_seen(self, **users: str) -> None:
         """These users and no others, from now on."""
         new = self.directory / "htpasswd.new"
         new.write_text("\n".join(_bcrypt(name, word) for name, word in users.items()) + "\n")
@@ -222,7 +222,7 @@ class TokenServer(Server):
         # By name: crane asks no private address by its number, if that is not the registry's own.
         self.realm = f"https://localhost:{self.listener.port}/token"
 
-    def knows(self, **users: str) -> None:
+    def has_seen(self, **users: str) -> None:
         with self._lock:
             self._users = users
 

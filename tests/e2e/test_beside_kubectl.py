@@ -77,7 +77,7 @@ def test_plugin_and_server_cannot_tell_them_apart(
         give = id_tokens(cluster.issuer, "beside-token", 600)
     path = f"/api/v1/namespaces/default/configmaps/{kind}-{list(CASES).index(case)}"
     with Mint(tmp_path, give) as mint:
-        document = cluster.kubeconfig({"exec": mint.stanza(**plugin)} | user, cluster=fields)
+        document = cluster.kubeconfig({"exec": mint.exec_config(**plugin)} | user, cluster=fields)
         file = tmp_path / "config"
         file.write_text(yaml.safe_dump(document, allow_unicode=True))
         with Client(load_config(file)) as client:
@@ -134,7 +134,7 @@ def test_a_policy_in_the_kuberc_is_obeyed_alike_p1_p13(
         text = json.dumps({"apiVersion": "kubectl.config.k8s.io/v1beta1", "kind": "Preference"} | rules)
         (tmp_path / "kuberc").write_text(text.replace("PATH", str(mint.path)))
         monkeypatch.setenv("KUBERC", str(tmp_path / "kuberc"))
-        document = cluster.kubeconfig({"exec": mint.stanza()})
+        document = cluster.kubeconfig({"exec": mint.exec_config()})
         kuberc = {"KUBERC": str(tmp_path / "kuberc")}
         theirs = cluster.kubectl("get", "--raw", "/version", kubeconfig=document, env=kuberc)
         assert (theirs.returncode == 0) is runs, theirs.stderr

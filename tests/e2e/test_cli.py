@@ -217,7 +217,7 @@ class TestWatch:
     def test_it_lives_through_the_end_of_its_certificate(self, cluster: ControlPlane, tmp_path: Path) -> None:
         cluster.allow("cluster-admin", user="cli-watcher")
         with Mint(tmp_path, certificates(cluster.client_ca, "cli-watcher", 5)) as mint:
-            kubeconfig = written(tmp_path / "minted", cluster.kubeconfig({"exec": mint.stanza()}))
+            kubeconfig = written(tmp_path / "minted", cluster.kubeconfig({"exec": mint.exec_config()}))
             arguments = ["get", "configmaps/one", "-w", "-o", "json", "-n", NAMESPACE]
             with started(*arguments, env=environ(KUBECONFIG=str(kubeconfig))) as process:
                 assert process.stdout is not None
@@ -275,7 +275,7 @@ class TestToken:
         if kind == "token":
             give = id_tokens(cluster.issuer, "cli-plugged", 600)
         with Mint(tmp_path, give) as mint:
-            inner = written(tmp_path / "inner", cluster.kubeconfig({"exec": mint.stanza()}))
+            inner = written(tmp_path / "inner", cluster.kubeconfig({"exec": mint.exec_config()}))
             stanza = {
                 "apiVersion": f"client.authentication.k8s.io/{version}",
                 "command": KUBEAUTH[0],

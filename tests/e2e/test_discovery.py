@@ -128,7 +128,7 @@ class TestByToken:
             errors.ClusterNotReady, match=f"no signature for the token id {token.id}"
         ) as caught:
             colour.discover(token=token, **joinable.by_pin | BRIEF)
-        assert (caught.value.reply, caught.value.tries > 1) == (200, True)
+        assert (caught.value.status_code, caught.value.attempts > 1) == (200, True)
 
     def test_a_token_that_is_not_for_signing_is_not_found_but_let_in_a6_a29(self, joinable: Joinable) -> None:
         token = joinable.add(usages=["authentication"])
@@ -143,13 +143,13 @@ class TestByToken:
         token = joinable.add_signed()
         with joinable.read_by_nobody(), pytest.raises(errors.ClusterNotReady) as caught:
             colour.discover(token=token, **joinable.by_pin | BRIEF)
-        assert caught.value.reply == 403
+        assert caught.value.status_code == 403
 
     def test_a_cluster_that_is_not_set_up_a39(self, joinable: Joinable) -> None:
         joinable.admin.delete(PATH).raise_for_status()
         with pytest.raises(errors.ClusterNotReady) as caught:
             Colour("sync").discover(token=BootstrapToken.generate(), **joinable.by_pin | BRIEF)
-        assert caught.value.reply == 404
+        assert caught.value.status_code == 404
 
     def test_a_ca_that_was_added_to_the_pinned_one_is_not_trusted_a51(
         self, colour: Colour, joinable: Joinable, evil: Authority
@@ -347,7 +347,7 @@ class TestByFile:
         path = self.written(tmp_path / "given", joinable.cluster.kubeconfig({"token": "nobody-s-token"}))
         with pytest.raises(errors.ClusterNotReady) as caught:
             Colour("sync").discover(file=path, **BRIEF)
-        assert caught.value.reply == 401
+        assert caught.value.status_code == 401
         assert "nobody-s-token" not in str(caught.value)
 
     def test_a_cluster_that_says_another_address_is_only_told_of_a70(

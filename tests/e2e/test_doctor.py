@@ -24,7 +24,7 @@ def look(path: Path, document: dict[str, Any], *arguments: str, secrets: tuple[s
 
 def test_all_is_well(cluster: ControlPlane, tmp_path: Path) -> None:
     with Mint(tmp_path, certificates(cluster.client_ca, "alice", 600)) as mint:
-        document = cluster.kubeconfig({"exec": mint.stanza(provideClusterInfo=True)})
+        document = cluster.kubeconfig({"exec": mint.exec_config(provideClusterInfo=True)})
         found = look(tmp_path, document)
         keys = [line for status in mint.given for line in status["clientKeyData"].splitlines()[1:-1]]
     found.fine()

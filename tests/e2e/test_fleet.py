@@ -35,9 +35,9 @@ class Clusters:
         users: dict[str, dict[str, Any]] = {
             "admin": cluster.admin()["users"][0]["user"],
             "certificate": cluster.certificate_user(cluster.client_ca.client("e2e-fleet-carol")),
-            "token-plugin-1": {"exec": self.tokens.stanza()},
-            "token-plugin-2": {"exec": self.tokens.stanza()},
-            "certificate-plugin": {"exec": self.certificates.stanza()},
+            "token-plugin-1": {"exec": self.tokens.exec_config()},
+            "token-plugin-2": {"exec": self.tokens.exec_config()},
+            "certificate-plugin": {"exec": self.certificates.exec_config()},
             "stranger": {"token": "nobodys"},
             "without-rights": cluster.certificate_user(cluster.client_ca.client("e2e-fleet-erik")),
             "dead": {"token": "nobodys"},

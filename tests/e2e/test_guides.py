@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import yaml
 
 from kubeauth import Client, ClientConfig
-from kubeauth._config._in_cluster import load_in_cluster
-from kubeauth._config._model import Overrides
-from kubeauth._config._surroundings import Surroundings
+from kubeauth._config.environment import Environment
+from kubeauth._config.in_cluster import load_in_cluster
+from kubeauth._config.kubeconfig import Overrides
 from tests.blocks import ROOT, blocks, titled
 from tests.e2e.cluster import ControlPlane
 from tests.test_guides import running, until
@@ -24,7 +24,7 @@ def in_the_pod_of(account: str, cluster: ControlPlane, mounted: Path) -> ClientC
     (mounted / "ca.crt").write_bytes(cluster.ca)
     (mounted / "namespace").write_text("default")
     environ = {"KUBERNETES_SERVICE_HOST": server.hostname or "", "KUBERNETES_SERVICE_PORT": str(server.port)}
-    return load_in_cluster(Surroundings(environ=environ, service_account=str(mounted)), Overrides())
+    return load_in_cluster(Environment(environ=environ, service_account=str(mounted)), Overrides())
 
 
 def test_in_a_pod_the_manifests_allow_what_they_say_and_no_more(

@@ -46,7 +46,7 @@ def recorder(tmp_path: Path) -> Recorder:
         pytest.skip(str(missing))
 
 
-def stanza(recorder: Recorder, issuer: Issuer, cache: Path, *more: str) -> dict[str, Any]:
+def exec_config(recorder: Recorder, issuer: Issuer, cache: Path, *more: str) -> dict[str, Any]:
     """`exec`: alice logs in."""
     arguments = oidc_arguments(issuer, "--username=alice", f"--token-cache-dir={cache}", *more)
     return {
@@ -70,7 +70,7 @@ def issuer(cluster: ControlPlane) -> Iterator[Issuer]:
 def test_a_real_api_server_takes_it_for_the_same_person(
     cluster: ControlPlane, issuer: Issuer, recorder: Recorder, face: Face, tmp_path: Path
 ) -> None:
-    user = {"exec": stanza(recorder, issuer, tmp_path / "cache", f"--password={PASSWORD}")}
+    user = {"exec": exec_config(recorder, issuer, tmp_path / "cache", f"--password={PASSWORD}")}
     document = cluster.kubeconfig(user)
     seen = len(cluster.audit())
     with face.client(kubeauth.load_config(document)) as client:
@@ -103,7 +103,7 @@ def test_tokens_that_end_are_followed_by_others(recorder: Recorder, face: Face, 
 
     with Issuer(passwords={"alice": PASSWORD}, lifetime=6) as issuer:
         with APIServer(authenticate=authenticate) as server:
-            user = {"exec": stanza(recorder, issuer, tmp_path / "cache", f"--password={PASSWORD}")}
+            user = {"exec": exec_config(recorder, issuer, tmp_path / "cache", f"--password={PASSWORD}")}
             with face.client(kubeauth.load_config(server.kubeconfig(user))) as client:
                 statuses = {client.get(NAMESPACES).status_code for _ in until_tokens(recorder, 3)}
         assert statuses == {200}
@@ -117,7 +117,7 @@ def test_a_real_api_server_takes_the_next_one_too(
 ) -> None:
     # It remembers a good token for ten seconds, and looks again then.
     issuer.lifetime = 12
-    user = {"exec": stanza(recorder, issuer, tmp_path / "cache", f"--password={PASSWORD}")}
+    user = {"exec": exec_config(recorder, issuer, tmp_path / "cache", f"--password={PASSWORD}")}
     with kubeauth.Client(kubeauth.load_config(cluster.kubeconfig(user))) as client:
         statuses = {client.get(NAMESPACES).status_code for _ in until_tokens(recorder, 2)}
         assert client.get(NAMESPACES).status_code == 200
@@ -134,7 +134,7 @@ def until_tokens(recorder: Recorder, count: int) -> Iterator[None]:
 @pytest.mark.parametrize("command", ["kubeauth", "kubectl"])
 def test_it_asks_for_the_password_at_the_terminal(command: str, recorder: Recorder, tmp_path: Path) -> None:
     with Issuer(passwords={"alice": PASSWORD}) as issuer, APIServer() as server:
-        document = server.kubeconfig({"exec": stanza(recorder, issuer, tmp_path / "cache")})
+        document = server.kubeconfig({"exec": exec_config(recorder, issuer, tmp_path / "cache")})
         path = tmp_path / "kubeconfig"
         path.write_text(yaml.safe_dump(document))
         kubectl = [str(tools.kube()), "kubectl", "get", "--raw", NAMESPACES]

@@ -26,7 +26,7 @@ def _known(cluster: ControlPlane) -> None:
     cluster.allow("view", user="carol")
 
 
-def stanza(*arguments: str, **fields: Any) -> dict[str, Any]:
+def exec_config(*arguments: str, **fields: Any) -> dict[str, Any]:
     """`users[].user.exec` for login_plugin.py."""
     return {
         "apiVersion": "client.authentication.k8s.io/v1",
@@ -42,7 +42,7 @@ def stanza(*arguments: str, **fields: Any) -> dict[str, Any]:
 
 
 def user(*arguments: str) -> dict[str, Any]:
-    return {"exec": stanza(*arguments)}
+    return {"exec": exec_config(*arguments)}
 
 
 @pytest.mark.parametrize(

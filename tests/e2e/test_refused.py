@@ -15,7 +15,7 @@ import pytest
 from kubeauth import Client, load_config
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.minting import Mint, Status, certificates
-from tests.e2e.test_logging_in import ACCOUNT, stanza
+from tests.e2e.test_logging_in import ACCOUNT, exec_config
 from tests.faces import FACES, Face
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -23,7 +23,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 def test_forbidden_is_not_unauthorized(cluster: ControlPlane, face: Face, tmp_path: Path) -> None:
     with Mint(tmp_path, certificates(cluster.client_ca, "nobody-in-particular", 600)) as mint:
-        with face.client(load_config(cluster.kubeconfig({"exec": mint.stanza()}))) as client:
+        with face.client(load_config(cluster.kubeconfig({"exec": mint.exec_config()}))) as client:
             answers = [client.get("/api/v1/secrets") for _ in range(5)]
     assert [answer.status_code for answer in answers] == [403] * 5
     assert answers[0].json()["reason"] == "Forbidden"
@@ -38,7 +38,7 @@ def test_revoked_tokens_are_replaced_and_the_requests_succeed(cluster: ControlPl
         clients = {}
         for face in FACES:
             # The token is good for ten minutes, or for as long as a Secret of this name is there.
-            plugin = _kept(tmp_path / str(face), stanza("--account", "robot", "--secret", f"of-{face}"))
+            plugin = _kept(tmp_path / str(face), exec_config("--account", "robot", "--secret", f"of-{face}"))
             config = load_config(cluster.kubeconfig({"exec": plugin}))
             clients[face] = stack.enter_context(face.client(config))
             assert clients[face].get(CONFIG_MAPS).status_code == 200
@@ -86,7 +86,7 @@ def test_a_token_that_nobody_takes_is_not_asked_for_again_and_again(
         return {"token": f"made-up-{number}"}
 
     with Mint(tmp_path, give) as mint:
-        with face.client(load_config(cluster.kubeconfig({"exec": mint.stanza()}))) as client:
+        with face.client(load_config(cluster.kubeconfig({"exec": mint.exec_config()}))) as client:
             begun = time.monotonic()
             assert [client.get(CONFIG_MAPS).status_code for _ in range(10)] == [401] * 10
             seconds = time.monotonic() - begun
@@ -101,7 +101,7 @@ def test_the_api_server_goes_away_and_comes_back(cluster: ControlPlane, tmp_path
     watching = f"{CONFIG_MAPS}?watch=1&resourceVersion=0"
     with ExitStack() as stack:
         mint = stack.enter_context(Mint(tmp_path, certificates(cluster.client_ca, "patient", 600)))
-        config = load_config(cluster.kubeconfig({"exec": mint.stanza()}))
+        config = load_config(cluster.kubeconfig({"exec": mint.exec_config()}))
         clients = {face: stack.enter_context(face.client(config)) for face in FACES}
         stack.callback(cluster.start_apiserver)
         with ExitStack() as watches:
@@ -133,7 +133,7 @@ def test_a_kept_connection_that_died_in_a_restart_is_not_the_callers_trouble(
     cluster.allow("view", user="patient")
     with ExitStack() as stack:
         mint = stack.enter_context(Mint(tmp_path, certificates(cluster.client_ca, "patient", 600)))
-        config = load_config(cluster.kubeconfig({"exec": mint.stanza()}))
+        config = load_config(cluster.kubeconfig({"exec": mint.exec_config()}))
         clients = [stack.enter_context(face.client(config)) for face in FACES]
         assert [client.get(CONFIG_MAPS).status_code for client in clients] == [200] * len(FACES)
         cluster.stop_apiserver(kill=True)

@@ -68,8 +68,8 @@ def registry(
 ) -> Iterator[RealRegistry]:
     """Both kinds."""
     yield with_passwords if request.param == "Basic" else with_tokens
-    with_passwords.knows(robot=PASSWORD)
-    tokens.knows(robot=PASSWORD)
+    with_passwords.has_seen(robot=PASSWORD)
+    tokens.has_seen(robot=PASSWORD)
     tokens.lifetime = 300.0
 
 
@@ -134,7 +134,7 @@ def test_a_wrong_password_9_13(
         if registry.asks_for == "Bearer":
             with pytest.raises(ChallengeError, match=r"Check the credentials for 127\.0\.0\.1") as caught:
                 client.get(f"{registry.url}/v2/team/app/manifests/1")
-            assert caught.value.status == 401
+            assert caught.value.status_code == 401
             assert "another" not in str(caught.value)
         else:
             assert client.get(f"{registry.url}/v2/team/app/manifests/1").status_code == 401
@@ -307,8 +307,8 @@ def test_a_password_that_rotates_every_five_seconds_under_load_fails_nobody(
 
     def welcome(*numbers: int) -> None:
         users = {f"robot-{number}": password(number) for number in numbers}
-        registry.knows(**users)
-        tokens.knows(**users)
+        registry.has_seen(**users)
+        tokens.has_seen(**users)
 
     def give(number: int) -> None:
         script.answer({registry.host: (f"robot-{number}", password(number))}, cache_duration=kept)

@@ -119,7 +119,7 @@ def test_nothing_fails_and_no_event_is_lost_c15_c16_c17(
             assert first.get(CONFIG_MAPS).status_code == 200
     with Client(load_config(cluster.admin()), timeout=60) as admin, Mint(tmp_path, give) as mint:
         version = admin.get(CONFIG_MAPS).json()["metadata"]["resourceVersion"]
-        load = Load(load_config(cluster.kubeconfig({"exec": mint.stanza()})), version)
+        load = Load(load_config(cluster.kubeconfig({"exec": mint.exec_config()})), version)
         with no_residue():
             threads = [threading.Thread(target=load.run, args=(face, "last-" + kind)) for face in EVERY]
             for thread in threads:

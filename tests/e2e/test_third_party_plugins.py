@@ -36,7 +36,7 @@ class Ground:
 
     def write(self, **changes: Any) -> None:
         """The kubeconfig that both read; `changes` replace parts of the stanza."""
-        stanza = {"command": self.setup.command} | self.setup.stanza | changes
+        stanza = {"command": self.setup.command} | self.setup.exec_config | changes
         # No other test has this one, so that none is given what another one's plugin said.
         stanza["env"] = [*stanza.get("env", ()), {"name": "E2E_KUBECONFIG", "value": str(self.path)}]
         cluster = {"extensions": [EXTENSION]}
@@ -99,7 +99,7 @@ def test_it_is_run_as_kubectl_runs_it_and_the_server_sees_the_same(ground: Groun
     first, second = ground.recorder.runs
     assert first.info == second.info
     assert (first.arguments, first.stdin) == (second.arguments, second.stdin)
-    assert first.arguments == ground.setup.stanza["args"]
+    assert first.arguments == ground.setup.exec_config["args"]
     assert difference(first.environment, second.environment) == set()
     assert [first.token, second.token] == ground.bearers
     assert ground.setup.reads(first.token) == ground.setup.reads(second.token)
@@ -123,7 +123,7 @@ def test_what_it_is_told_about_the_cluster(ground: Ground, provide: bool) -> Non
     assert works == (not provide or ground.setup.reads_any_config)
     first, second = ground.recorder.runs
     assert first.info == second.info
-    assert first.info["apiVersion"] == ground.setup.stanza["apiVersion"]
+    assert first.info["apiVersion"] == ground.setup.exec_config["apiVersion"]
     if provide:
         assert first.info["spec"]["cluster"]["config"] == EXTENSION["extension"]
         assert first.info["spec"]["cluster"]["server"] == ground.server.url

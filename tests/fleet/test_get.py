@@ -214,7 +214,7 @@ def test_one_that_is_told_of_the_cluster_is_run_for_each(
     plugin.answer(token="alices-token")
     with APIServer(authority=server.authority, tokens=server.tokens) as other:
         for number, each in enumerate([server, other, server, other]):
-            made.add(f"c{number}", each, {"exec": plugin.stanza(provideClusterInfo=True)})
+            made.add(f"c{number}", each, {"exec": plugin.exec_config(provideClusterInfo=True)})
         assert ask(colour, "/version", kubeconfig=made.document).ok
         told = [run.info["spec"]["cluster"]["server"] for run in plugin.runs]
         assert sorted(told) == sorted([server.url, other.url])
@@ -224,7 +224,7 @@ def test_a_certificate_of_a_plugin_is_shown(colour: str, authority: Authority, t
     plugin, pair = PluginScript(tmp_path), authority.client("carol")
     plugin.answer(certificate=pair.certificate, key=pair.key)
     with APIServer(authority=authority, require_certificate=True) as server:
-        document = equal_contexts(server, 5, {"exec": plugin.stanza()}).document
+        document = equal_contexts(server, 5, {"exec": plugin.exec_config()}).document
         assert ask(colour, "/version", kubeconfig=document).ok
         assert {request.user for request in server.requests} == {"carol"}
     assert len(plugin.runs) == 1
@@ -236,7 +236,7 @@ def test_a_plugin_that_fails_is_run_once_and_all_its_contexts_say_why(
     plugin, made = PluginScript(tmp_path), Fleet()
     plugin.answer(exit_code=3, stderr="no such session")
     for number in range(60):
-        made.add(f"c{number}", server, {"exec": plugin.stanza()} if number % 2 else None)
+        made.add(f"c{number}", server, {"exec": plugin.exec_config()} if number % 2 else None)
     report = ask(colour, "/version", kubeconfig=made.document, concurrency=4)
     assert report.failures == {Failure.CREDENTIAL: 30}
     assert len(plugin.runs) == 1
@@ -252,7 +252,7 @@ def test_who_hangs_is_ended_and_all_its_contexts_say_so(
 ) -> None:
     plugin = PluginScript(tmp_path)
     plugin.answer(sleep=600)
-    document = equal_contexts(server, 20, {"exec": plugin.stanza()}).document
+    document = equal_contexts(server, 20, {"exec": plugin.exec_config()}).document
     with no_residue():
         report = ask(colour, "/version", kubeconfig=document, concurrency=3, timeout=0.5)
     assert report.failures == {Failure.CREDENTIAL: 20}
@@ -264,7 +264,7 @@ def test_who_hangs_is_ended_and_all_its_contexts_say_so(
 def test_no_plugin_asks_a_person(colour: str, server: APIServer, tmp_path: Path, mode: str) -> None:
     plugin = PluginScript(tmp_path)
     plugin.answer(token="alices-token")
-    document = equal_contexts(server, 2, {"exec": plugin.stanza(interactiveMode=mode)}).document
+    document = equal_contexts(server, 2, {"exec": plugin.exec_config(interactiveMode=mode)}).document
     report = ask(colour, "/version", kubeconfig=document)
     if mode == "IfAvailable":
         assert report.ok
@@ -276,7 +276,7 @@ def test_no_plugin_asks_a_person(colour: str, server: APIServer, tmp_path: Path,
 
 def test_a_policy_keeps_a_plugin_from_running(colour: str, server: APIServer, tmp_path: Path) -> None:
     plugin = PluginScript(tmp_path)
-    document = equal_contexts(server, 2, {"exec": plugin.stanza()}).document
+    document = equal_contexts(server, 2, {"exec": plugin.exec_config()}).document
     report = ask(
         colour, "/version", kubeconfig=document, plugin_policy=kubeauth.PluginPolicy.deny_all()
     )  # fmt: skip
@@ -319,7 +319,7 @@ class TestA401:
     ) -> None:
         plugin = PluginScript(tmp_path)
         plugin.answer(token="alices-token")
-        document = equal_contexts(server, 12, {"exec": plugin.stanza()}).document
+        document = equal_contexts(server, 12, {"exec": plugin.exec_config()}).document
         assert ask(colour, "/version", kubeconfig=document).ok
         server.tokens = {"newer": "alice"}
         plugin.answer(token="newer")
@@ -333,7 +333,7 @@ class TestA401:
         plugin = PluginScript(tmp_path)
         plugin.answer(token="unknown")
         report = ask(
-            colour, "/version", kubeconfig=equal_contexts(server, 12, {"exec": plugin.stanza()}).document
+            colour, "/version", kubeconfig=equal_contexts(server, 12, {"exec": plugin.exec_config()}).document
         )
         assert report.failures == {Failure.UNAUTHORIZED: 12}
         assert report[0].status_code == 401
@@ -346,7 +346,7 @@ class TestA401:
     ) -> None:
         plugin = PluginScript(tmp_path)
         plugin.answer(token="alices-token")
-        document = equal_contexts(server, 6, {"exec": plugin.stanza()}).document
+        document = equal_contexts(server, 6, {"exec": plugin.exec_config()}).document
         assert ask(colour, "/version", kubeconfig=document).ok
         server.tokens = {}
         plugin.answer(exit_code=1)
@@ -395,6 +395,6 @@ def test_the_policy_of_a_kuberc_counts(
         "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: DenyAll\n"
     )
     monkeypatch.setenv("KUBERC", str(tmp_path / "kuberc"))
-    document = equal_contexts(server, 3, {"exec": plugin.stanza()}).document
+    document = equal_contexts(server, 3, {"exec": plugin.exec_config()}).document
     assert ask(colour, "/version", kubeconfig=document).failures == {Failure.CONFIG: 3}
     assert plugin.runs == []

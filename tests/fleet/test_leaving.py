@@ -16,11 +16,11 @@ import pytest
 
 import kubeauth
 from kubeauth import fleet
-from kubeauth._config._contexts import Contexts
-from kubeauth._config._load import Loader
-from kubeauth._config._model import Overrides
+from kubeauth._config.contexts import Contexts
+from kubeauth._config.kubeconfig import Overrides
+from kubeauth._config.loader import Loader
 from kubeauth._credentials.refreshable import RefreshableSource
-from kubeauth._transport._source import source_of
+from kubeauth._transport.base import get_source
 from kubeauth.errors import CredentialError
 from kubeauth.fleet import _async, _sync
 from kubeauth.fleet._plan import Plan, now, options_for
@@ -230,7 +230,7 @@ class TestWithFewThreads:
 @pytest.mark.parametrize("shell", [_sync, _async])
 def test_who_is_late_gets_no_plugin_started(shell: Any, server: APIServer, tmp_path: Path) -> None:
     plugin = Misbehaving(tmp_path)
-    source = source_of(plugin.config(server))
+    source = get_source(plugin.config(server))
     assert isinstance(source, RefreshableSource)
     logins = shell.Logins()
     if shell is _sync:

@@ -111,7 +111,7 @@ def test_one_about_a_container_that_is_not_there_is_422_b84(key: str) -> None:
     assert (decision.code, 'container "a", which the pod does not have' in decision.message) == (422, True)
     with pytest.raises(AdmissionError, match="which the pod does not have") as caught:
         known.expand(document, ALPHA)
-    assert caught.value.code == 422
+    assert caught.value.status_code == 422
     assert not known.was_asked
 
 
@@ -131,7 +131,7 @@ def test_validation_has_the_codes_of_the_seed_b86() -> None:
         assert (decision.code, words in decision.message) == (code, True), decision
     with pytest.raises(AdmissionError) as caught:
         known.expand(annotated({POD_NAME: "gone"}), ALPHA)
-    assert caught.value.code == 422
+    assert caught.value.status_code == 422
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def code(path: str, document: Document, policy: Policy) -> int:
     try:
         moody().expand(document, policy)
     except AdmissionError as error:
-        return error.code
+        return error.status_code
     return 200
 
 

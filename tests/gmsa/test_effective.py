@@ -100,7 +100,7 @@ def test_a_pod_without_containers_has_none() -> None:
 def test_what_is_no_pod_is_refused(document: Any) -> None:
     with pytest.raises(AdmissionError) as caught:
         effective_credential_specs(document)
-    assert caught.value.code == 400
+    assert caught.value.status_code == 400
 
 
 def test_there_are_two_modes_and_no_other() -> None:

@@ -67,7 +67,7 @@ def test_there_is_no_patch_for_half_a_pod_b27() -> None:
     document = pod("web-spec", containers=[container("a", "web-spec"), container("b", "gone")])
     known = cluster()
     error = refused(known, document)
-    assert (error.code, known.fetched) == (404, ["web-spec", "gone"])
+    assert (error.status_code, known.fetched) == (404, ["web-spec", "gone"])
     assert document == pod("web-spec", containers=[container("a", "web-spec"), container("b", "gone")])
 
 
@@ -135,11 +135,11 @@ def test_pods_without_a_spec_are_admitted_and_nobody_is_asked_b34() -> None:
 def test_a_name_that_no_object_can_have_is_never_looked_up_b13_b47(name: str, level: str) -> None:
     known = cluster()
     error = refused(known, pod_at(level, name))
-    assert error.code == 422
+    assert error.status_code == 422
     assert ("is empty" if not name else "not one that an object can have") in str(error)
     if level in LEVELS[:2]:
         # The shipped webhook goes on, and gets nowhere: client-go refuses an empty one, and no other is found.
-        assert refused(known, pod_at(level, name), COMPAT).code == (404 if name else 500)
+        assert refused(known, pod_at(level, name), COMPAT).status_code == (404 if name else 500)
     assert not known.was_asked
 
 
@@ -162,14 +162,14 @@ def test_so_is_one_that_is_not_there_b57() -> None:
 def test_a_spec_without_contents_is_417_b56(credspec: object) -> None:
     known = cluster(n=credspec)
     error = refused(known, pod("n"))
-    assert (error.code, str(error)) == (417, 'GMSACredentialSpec "n" has no credspec')
+    assert (error.status_code, str(error)) == (417, 'GMSACredentialSpec "n" has no credspec')
     assert known.create(pod("n", "{}")).code == 417
 
 
 def test_a_spec_without_the_member_is_417_and_an_empty_one_is_not_b56() -> None:
     known = cluster(empty={})
     known.specs["absent"] = {"kind": "GMSACredentialSpec"}
-    assert refused(known, pod("absent")).code == 417
+    assert refused(known, pod("absent")).status_code == 417
     assert known.expand(pod("empty"))[0]["value"] == "{}"
 
 
@@ -177,7 +177,7 @@ def test_what_cannot_be_looked_up_is_500_with_its_cause_b54() -> None:
     known = cluster()
     known.broken = "the API server is having 100% of a bad day"
     error = refused(known, pod("web-spec"))
-    assert error.code == 500
+    assert error.status_code == 500
     assert str(error) == f'GMSACredentialSpec "web-spec" cannot be looked up: {known.broken}'
     assert known.create(pod("web-spec", CONTENTS)).code == 500
 
@@ -195,7 +195,7 @@ def test_what_is_no_object_was_not_found(found: Any) -> None:
     known = cluster()
     known.specs["web-spec"] = found
     error = refused(known, pod("web-spec"))
-    assert error.code == 500
+    assert error.status_code == 500
     assert "cannot be looked up" in str(error)
 
 
@@ -212,7 +212,7 @@ def test_a_pod_names_so_many_specs_at_most() -> None:
     many = pod(containers=[container(f"c{n}", name, "x") for n, name in enumerate(names)])
     known = cluster()
     error = refused(known, many)
-    assert (error.code, str(error)) == (422, "the pod names more than 100 GMSA credential specs")
+    assert (error.status_code, str(error)) == (422, "the pod names more than 100 GMSA credential specs")
     assert known.create(many).code == 422
     assert not known.was_asked
     del many["spec"]["containers"][0]
@@ -227,15 +227,15 @@ def test_a_patch_has_a_size() -> None:
     fits = [container(f"c{n}", "large") for n in range(52)]
     assert len(known.expand(pod(containers=fits))) == 52
     error = refused(known, pod(containers=[*fits, container("more", "large")]))
-    assert (error.code, "than there is room for in a pod" in str(error)) == (422, True)
+    assert (error.status_code, "than there is room for in a pod" in str(error)) == (422, True)
 
 
 def test_a_seed_says_422_of_what_does_not_exist_b54() -> None:
     known = cluster()
-    assert refused(known, pod("gone")).code == 404
-    assert refused(known, pod("gone"), COMPAT).code == 404
-    assert refused(known, pod("gone"), Policy(codes="seed")).code == 422
-    assert refused(known, pod("gone"), Policy(codes="seed", compat=True)).code == 422
+    assert refused(known, pod("gone")).status_code == 404
+    assert refused(known, pod("gone"), COMPAT).status_code == 404
+    assert refused(known, pod("gone"), Policy(codes="seed")).status_code == 422
+    assert refused(known, pod("gone"), Policy(codes="seed", compat=True)).status_code == 422
 
 
 def test_a_null_is_not_there_b11() -> None:

@@ -66,7 +66,7 @@ def test_what_is_no_pod_is_400_b24(document: Any) -> None:
     for call in (known.expand, effective_credential_specs):
         with pytest.raises(AdmissionError, match="this is not a pod: ") as caught:
             call(document)
-        assert caught.value.code == 400
+        assert caught.value.status_code == 400
     assert not known.was_asked
 
 

@@ -101,7 +101,7 @@ def test_a_pod_is_admitted_if_and_only_if_all_it_names_is_allowed_and_all_it_hol
     could = all(names_what_exists(each, compat=compat) for each in visited(document, compat=compat))
     assert isinstance(after, dict) == could
     if isinstance(after, AdmissionError):
-        assert after.code == 404
+        assert after.status_code == 404
         return
     decision = known().create(after, policy)
     assert decision.allowed == all(is_rightful(each, compat=compat) for each in visited(after, compat=compat))
@@ -173,7 +173,7 @@ def test_no_message_has_contents_in_it_b38_b75(document: Document, other: Docume
         said = [known().create(document, policy), authorize(document, old_pod=other, policy=policy)]
         after = expanded(document, policy)
         if isinstance(after, AdmissionError):
-            said.append(Decision(False, after.code, str(after)))
+            said.append(Decision(False, after.status_code, str(after)))
         else:
             said.append(known().create(after, policy))
         for decision in said:

@@ -205,7 +205,7 @@ def test_MutateCreate_394_when_the_spec_does_not_exist(level: str, extras: int, 
     del known.specs["web-spec"]
     with pytest.raises(AdmissionError, match='GMSACredentialSpec "web-spec" does not exist') as caught:
         known.expand(pod_at(level, "web-spec", extras=extras, bare=True), policy)
-    assert caught.value.code == 404
+    assert caught.value.status_code == 404
 
 
 @pytest.mark.parametrize("document", EMPTY)

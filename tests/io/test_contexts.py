@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from kubeauth import ExecOptions, PluginPolicy, load_config
-from kubeauth._config._contexts import Contexts
-from kubeauth._config._load import Loader
-from kubeauth._config._model import Overrides
-from kubeauth._config._surroundings import Surroundings
+from kubeauth._config.contexts import Contexts
+from kubeauth._config.environment import Environment
+from kubeauth._config.kubeconfig import Overrides
+from kubeauth._config.loader import Loader
 from kubeauth.errors import KubeConfigError
 from tests.kubeconfigs import document, plugin, write
 
@@ -21,9 +21,9 @@ OPTIONS = ExecOptions(timeout=5.0)
 KUBERC = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: "
 
 
-def loader(**surroundings: str) -> Loader:
-    given = Surroundings(environ=surroundings) if surroundings else Surroundings()
-    return Loader(overrides=Overrides(), options=OPTIONS, surroundings=given)
+def loader(**environment: str) -> Loader:
+    given = Environment(environ=environment) if environment else Environment()
+    return Loader(overrides=Overrides(), options=OPTIONS, environment=given)
 
 
 def test_each_is_what_load_config_makes_of_it() -> None:
@@ -32,7 +32,7 @@ def test_each_is_what_load_config_makes_of_it() -> None:
     for name in found.names:
         alone = load_config(SAMPLE, context=name, exec_options=OPTIONS)
         assert found.config(name) == alone
-        assert found.config(name)._recipe == alone._recipe
+        assert found.config(name)._origin == alone._origin
         assert pickle.loads(pickle.dumps(found.config(name))) == alone
 
 
@@ -79,12 +79,12 @@ def test_a_kuberc_is_read_once_and_only_for_a_plugin(tmp_path: Path) -> None:
 
 def test_a_context_is_never_the_pods_own(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
-    surroundings = Surroundings(
+    environment = Environment(
         environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"},
         service_account=str(tmp_path),
     )
     made = {"contexts": [{"name": "empty", "context": {}}]}
     path = write(tmp_path / "config", made)
-    found = Contexts.read(Loader(overrides=Overrides(), surroundings=surroundings), path)
+    found = Contexts.read(Loader(overrides=Overrides(), environment=environment), path)
     with pytest.raises(KubeConfigError, match="no configuration has been provided"):
         found.config("empty")

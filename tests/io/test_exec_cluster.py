@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubeauth import ClientConfig, ExecConfig
-from kubeauth._config._exec_cluster import exec_cluster
+from kubeauth._config.exec_cluster import build_exec_cluster
 from kubeauth._exec.config import ExecCluster
 from kubeauth.errors import ConfigError, KubeConfigError
 
@@ -26,7 +26,7 @@ def told(**fields: Any) -> ExecCluster:
 
 
 def test_ca_data_from_memory_t74() -> None:
-    found = exec_cluster(
+    found = build_exec_cluster(
         config(tls_server_name="name", insecure_skip_tls_verify=True, ca_data=b"ca", proxy_url=PROXY)
     )
     assert found == told(
@@ -40,35 +40,35 @@ def test_ca_data_from_memory_t74() -> None:
 
 def test_ca_data_from_file_t74(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_bytes(b"a CA bundle lives here")
-    found = exec_cluster(config(ca_file=str(tmp_path / "ca.pem"), proxy_url=PROXY))
+    found = build_exec_cluster(config(ca_file=str(tmp_path / "ca.pem"), proxy_url=PROXY))
     assert found == told(certificate_authority_data=b"a CA bundle lives here", proxy_url=PROXY)
 
 
 def test_ca_data_wins_over_a_ca_file_t74_k49() -> None:
-    found = exec_cluster(config(ca_data=b"data", ca_file="/this-file-does-not-exist"))
+    found = build_exec_cluster(config(ca_data=b"data", ca_file="/this-file-does-not-exist"))
     assert found.certificate_authority_data == b"data"
 
 
 def test_no_ca_data_t74() -> None:
     with pytest.raises(KubeConfigError, match="failed to load CA bundle for execProvider: ") as caught:
-        exec_cluster(config(ca_file="/this-file-does-not-exist"))
+        build_exec_cluster(config(ca_file="/this-file-does-not-exist"))
     assert caught.value.path == "/this-file-does-not-exist"
 
 
 def test_nil_proxy_t74(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://not-reported:1")
-    assert exec_cluster(config(disable_compression=True)) == told(disable_compression=True)
+    assert build_exec_cluster(config(disable_compression=True)) == told(disable_compression=True)
 
 
 def test_bad_proxy_t74() -> None:
     with pytest.raises(ConfigError, match="failed to get proxy URL for execProvider"):
-        exec_cluster(config(proxy_url="nonsense"))
+        build_exec_cluster(config(proxy_url="nonsense"))
 
 
 def test_invalid_config_host_t74() -> None:
     with pytest.raises(ConfigError, match="failed to create proxy URL request for execProvider: "):
-        exec_cluster(config(server="invalid-config-host\n"))
+        build_exec_cluster(config(server="invalid-config-host\n"))
 
 
 def test_without_a_plugin_there_is_no_config() -> None:
-    assert exec_cluster(config(exec=None)).config is None
+    assert build_exec_cluster(config(exec=None)).config is None

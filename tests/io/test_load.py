@@ -11,11 +11,10 @@ import pytest
 
 import kubeauth
 from kubeauth import ExecOptions, PluginPolicy, Secret
-from kubeauth._config._files import chain
-from kubeauth._config._load import Loader
-from kubeauth._config._model import Overrides
-from kubeauth._config._surroundings import Surroundings
-from kubeauth._config._token_file import read_token_file
+from kubeauth._config.environment import Environment
+from kubeauth._config.files import find_kubeconfig_paths, read_token_file
+from kubeauth._config.kubeconfig import Overrides
+from kubeauth._config.loader import Loader
 from kubeauth.errors import KubeConfigError, TokenFileError
 from tests.kubeconfigs import document, plugin, write
 
@@ -44,9 +43,9 @@ def test_kubeconfig_names_the_chain_k13(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_the_chain_keeps_order_and_drops_repetitions_k13() -> None:
-    assert chain(Surroundings(environ={"KUBECONFIG": "b:a:b::a"})).paths == ("b", "a", "")
-    windows = Surroundings(environ={"KUBECONFIG": r"C:\a;D:\b"}, windows=True)
-    assert chain(windows).paths == (r"C:\a", r"D:\b")
+    assert find_kubeconfig_paths(Environment(environ={"KUBECONFIG": "b:a:b::a"})).paths == ("b", "a", "")
+    windows = Environment(environ={"KUBECONFIG": r"C:\a;D:\b"}, windows=True)
+    assert find_kubeconfig_paths(windows).paths == (r"C:\a", r"D:\b")
 
 
 def test_no_home_means_no_default_file_k13(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -61,17 +60,17 @@ def test_the_home_of_windows_is_searched_for_k13(tmp_path: Path) -> None:
     (tmp_path / "profile").mkdir()
     environ = {"HOME": str(tmp_path / "gone"), "HOMEDRIVE": str(tmp_path), "HOMEPATH": "/none",
                "USERPROFILE": str(tmp_path / "profile")}  # fmt: skip
-    assert Surroundings(environ=environ, windows=True).home == str(tmp_path / "profile")
+    assert Environment(environ=environ, windows=True).home == str(tmp_path / "profile")
     write(tmp_path / "none/.kube/config", {})
-    assert Surroundings(environ=environ, windows=True).home == f"{tmp_path}/none"
-    assert Surroundings(environ={}, windows=True).home == ""
-    assert Surroundings(environ={"HOMEDRIVE": "C:", "USERPROFILE": "P"}, windows=True).home == "P"
+    assert Environment(environ=environ, windows=True).home == f"{tmp_path}/none"
+    assert Environment(environ={}, windows=True).home == ""
+    assert Environment(environ={"HOMEDRIVE": "C:", "USERPROFILE": "P"}, windows=True).home == "P"
     # Without a kubeconfig anywhere the profile comes before the drive, and what exists before what does not.
     (tmp_path / "drive").mkdir()
     both = {"HOMEDRIVE": f"{tmp_path}/", "HOMEPATH": "drive", "USERPROFILE": str(tmp_path / "profile")}
-    assert Surroundings(environ=both, windows=True).home == str(tmp_path / "profile")
+    assert Environment(environ=both, windows=True).home == str(tmp_path / "profile")
     both["USERPROFILE"] = "/nope"
-    assert Surroundings(environ=both, windows=True).home == f"{tmp_path}/drive"
+    assert Environment(environ=both, windows=True).home == f"{tmp_path}/drive"
 
 
 def test_an_explicit_path_is_alone_and_must_exist_k14(
@@ -394,5 +393,5 @@ def test_options_reach_the_plugin(tmp_path: Path) -> None:
 
 def test_loaders_take_their_surroundings_as_an_argument(tmp_path: Path) -> None:
     environ = {"KUBECONFIG": write(tmp_path / "c", named("injected"))}
-    loader = Loader(overrides=Overrides(), surroundings=Surroundings(environ=environ))
-    assert loader.default().server == "https://injected"
+    loader = Loader(overrides=Overrides(), environment=Environment(environ=environ))
+    assert loader.load_default().server == "https://injected"

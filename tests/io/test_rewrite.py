@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeauth import Secret
-from kubeauth._config._rewrite import Entry, Trouble, only_one
+from kubeauth._config.writeback import AuthProviderEntry, WriteProblem, exclusive_lock
 from kubeauth._parsing import read_document, write_document
 
 OURS = {"idp-issuer-url": "https://i", "client-id": "c", "id-token": "old", "unknown": "kept"}
@@ -35,8 +35,8 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def entry(path: Path, user: str = "me") -> Entry:
-    return Entry(str(path), user, lambda settings: settings.get("client-id") == "c")
+def entry(path: Path, user: str = "me") -> AuthProviderEntry:
+    return AuthProviderEntry(str(path), user, lambda settings: settings.get("client-id") == "c")
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_a_file_that_is_gone_stays_gone_o7(path: Path) -> None:
     path.unlink()
     assert entry(path).read() is None
     assert entry(path).write(NEW, 1.0) is None
-    with only_one(str(path), 60.0) as mine:
+    with exclusive_lock(str(path), 60.0) as mine:
         assert mine
     assert os.listdir(path.parent) == []
 
@@ -123,7 +123,7 @@ def test_a_file_that_is_gone_stays_gone_o7(path: Path) -> None:
 def test_a_file_that_cannot_be_parsed_is_not_touched_o7(path: Path) -> None:
     path.write_text("users: [s3ntinel")
     for found in (entry(path).read(), entry(path).write(NEW, 1.0)):
-        assert isinstance(found, Trouble)
+        assert isinstance(found, WriteProblem)
         assert "cannot be read" in found.reason
         assert "s3ntinel" not in repr(found)
     assert path.read_text() == "users: [s3ntinel"
@@ -132,8 +132,8 @@ def test_a_file_that_cannot_be_parsed_is_not_touched_o7(path: Path) -> None:
 def test_a_lock_that_nobody_removes_is_named_o7(path: Path) -> None:
     lock = path.with_name("config.lock")
     lock.touch()
-    for found in (entry(path).write(NEW, 0.05), entry(path).writable(0.05)):
-        assert isinstance(found, Trouble)
+    for found in (entry(path).write(NEW, 0.05), entry(path).check_writable(0.05)):
+        assert isinstance(found, WriteProblem)
         assert f"remove {lock}" in found.advice
     assert lock.exists()
     assert read(path) == DOCUMENT
@@ -146,7 +146,7 @@ def test_behind_a_link_both_names_are_locked_o7(path: Path, tmp_path: Path) -> N
     for lock in (Path(f"{link}.lock"), Path(f"{path}.lock")):
         lock.touch()
         found = entry(link).write({"id-token": Secret("new")}, 0.0)
-        assert isinstance(found, Trouble)
+        assert isinstance(found, WriteProblem)
         assert f"remove {lock}" in found.advice
         lock.unlink()
     assert entry(link).write({"id-token": Secret("new")}, 0.0) is None
@@ -162,7 +162,7 @@ def test_it_waits_for_whoever_writes_o7(path: Path) -> None:
 
 def test_what_is_half_written_is_not_believed_o7(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """kubectl writes in place, while there is a lock."""
-    monkeypatch.setattr("kubeauth._config._rewrite._SETTLED", 60.0)  # it may be slow
+    monkeypatch.setattr("kubeauth._config.writeback._KUBECTL_WRITE_TIMEOUT", 60.0)  # it may be slow
     whole = path.read_bytes()
     lock = path.with_name("config.lock")
     lock.touch()
@@ -188,10 +188,10 @@ def test_what_may_not_be_written_is_known_beforehand_o7(
     before = os.geteuid()
     os.seteuid(nobody)
     try:
-        found = entry(Path(path.name)).writable(1.0)
+        found = entry(Path(path.name)).check_writable(1.0)
     finally:
         os.seteuid(before)
-    assert isinstance(found, Trouble)
+    assert isinstance(found, WriteProblem)
     assert ("not writable" if what == "file" else "Permission denied") in found.reason
     assert "chmod" in found.advice or "writable" in found.advice
     assert os.listdir(path.parent) == ["config"]
@@ -215,7 +215,7 @@ def test_a_file_that_cannot_be_replaced_is_written_in_place_o7(
 
 HOLDS = """
 import sys, time
-from kubeauth._config._rewrite import only_one
+from kubeauth._config.writeback import only_one
 with only_one(sys.argv[1], 60.0) as mine:
     print(mine, flush=True)
     time.sleep(600)
@@ -227,11 +227,11 @@ def test_one_process_at_a_time_and_none_for_ever_o7(path: Path) -> None:
     with other:
         assert other.stdout is not None
         assert other.stdout.readline() == "True\n"
-        with only_one(str(path), 0.05) as mine:
+        with exclusive_lock(str(path), 0.05) as mine:
             assert not mine
         # It dies with the lock in its hand, and nobody has to clean up.
         other.kill()
-        with only_one(str(path), 60.0) as mine:
+        with exclusive_lock(str(path), 60.0) as mine:
             assert mine
 
 
@@ -241,16 +241,18 @@ def test_whoever_waits_gets_the_file_that_took_its_place_o7(path: Path) -> None:
 
     def second() -> None:
         waiting.set()
-        with only_one(str(path), 60.0) as mine:
+        with exclusive_lock(str(path), 60.0) as mine:
             assert mine
             order.append("second")
 
-    with only_one(str(path), 60.0):
+    with exclusive_lock(str(path), 60.0):
         thread = threading.Thread(target=second)
         thread.start()
         waiting.wait()
         assert entry(path).write(NEW, 1.0) is None
-        with only_one(str(path), 0.0) as mine:  # the new file is free, but nobody else is let in with us
+        with exclusive_lock(
+            str(path), 0.0
+        ) as mine:  # the new file is free, but nobody else is let in with us
             order.append(f"first {mine}")
     thread.join()
     assert "second" in order

@@ -180,7 +180,7 @@ class TestHowLongItIsKept:
     ) -> None:
         script = PluginScript(tmp_path)
         script.answer(token="alices-token")
-        document = server.kubeconfig({"exec": script.stanza()})
+        document = server.kubeconfig({"exec": script.exec_config()})
         for _ in range(5):
             with Client(load_config(document), clock=clock) as client:
                 assert client.get("/version").status_code == 200
@@ -202,7 +202,7 @@ def test_a_child_has_the_credential_and_runs_its_own_plugin(
     """Made before a fork, used after it: what was cached is still there, and what is over is renewed."""
     script = PluginScript(tmp_path)
     script.answer(stdout=answer("alices-token", clock.time() + 100))
-    with Client(load_config(server.kubeconfig({"exec": script.stanza()})), clock=clock) as client:
+    with Client(load_config(server.kubeconfig({"exec": script.exec_config()})), clock=clock) as client:
         assert client.get("/version").status_code == 200
         child = os.fork()
         if child == 0:

@@ -262,7 +262,7 @@ def test_a_fake_clock_moves_when_it_is_told() -> None:
 
 class TestPluginScript:
     def run(self, plugin: PluginScript, *args: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        stanza = plugin.stanza(args)
+        stanza = plugin.exec_config(args)
         command = [stanza["command"], *stanza["args"]]
         return subprocess.run(
             command, env={**os.environ, **environ}, capture_output=True, text=True, check=False
@@ -341,7 +341,7 @@ class TestPluginScript:
         plugin = PluginScript(tmp_path)
         with APIServer() as server:
             config = kubeauth.load_config(
-                server.kubeconfig({"exec": plugin.stanza(["x"], provideClusterInfo=True)})
+                server.kubeconfig({"exec": plugin.exec_config(["x"], provideClusterInfo=True)})
             )
         assert config.exec is not None
         assert (config.exec.command, config.exec.provide_cluster_info) == (str(plugin.path), True)

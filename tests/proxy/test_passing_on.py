@@ -162,7 +162,7 @@ def test_a_short_body_is_sent_again_when_the_credential_is_refused(
 ) -> None:
     plugin = PluginScript(tmp_path)
     plugin.answer(token="old")
-    proxy = proxied(load_config(api.kubeconfig({"exec": plugin.stanza()})))
+    proxy = proxied(load_config(api.kubeconfig({"exec": plugin.exec_config()})))
     assert proxy.get("/echo").status_code == 401  # it has nothing else to offer
     plugin.answer(token="alices-token")
     api.tokens["old"] = "alice"
@@ -177,7 +177,7 @@ def test_what_is_sent_again_and_what_is_not(
     plugin = PluginScript(tmp_path)
     plugin.answer(token="old")
     api.tokens["old"] = "alice"
-    proxy = proxied(load_config(api.kubeconfig({"exec": plugin.stanza()})))
+    proxy = proxied(load_config(api.kubeconfig({"exec": plugin.exec_config()})))
     assert proxy.get("/echo").status_code == 200
     plugin.answer(token="new")
     del api.tokens["old"]
@@ -313,7 +313,7 @@ def test_a_plugin_that_fails(
 ) -> None:
     plugin = PluginScript(tmp_path)
     plugin.answer(token="the-secret", exit_code=3, stdout="the-secret", stderr="log in as alice@example.test")
-    proxy = proxied(load_config(api.kubeconfig({"exec": plugin.stanza()})))
+    proxy = proxied(load_config(api.kubeconfig({"exec": plugin.exec_config()})))
     answer = proxy.get("/version")
     assert (answer.status_code, answer.json()["reason"]) == (503, "ServiceUnavailable")
     assert "exit code 3" in answer.json()["message"]
@@ -325,7 +325,7 @@ def test_a_plugin_that_fails(
 
 
 def test_a_plugin_that_is_not_allowed(proxied: Proxied, api: APIServer, tmp_path: Path) -> None:
-    document = api.kubeconfig({"exec": PluginScript(tmp_path).stanza()})
+    document = api.kubeconfig({"exec": PluginScript(tmp_path).exec_config()})
     answer = proxied(load_config(document, plugin_policy=PluginPolicy.deny_all())).get("/version")
     assert answer.status_code == 500
 

@@ -32,7 +32,7 @@ def test_a_watch_goes_on_across_three_rotations(
     with APIServer(authority=authority, authenticate=who) as server:
         watch = server.watch("/watch")
         server.on("GET", "/who", lambda request: Answer(body={"user": request.user}))
-        config = load_config(server.kubeconfig({"exec": plugin.stanza()}))
+        config = load_config(server.kubeconfig({"exec": plugin.exec_config()}))
         names = [f"user-{number}" for number in range(4)]
         give(plugin, authority, names[0])
         proxy = proxied(config)
@@ -111,7 +111,7 @@ def issuer(tmp_path: Path, authority: Authority) -> Iterator[Issuer]:
 def test_64_callers_and_nobody_notices(backend: str, authority: Authority, issuer: Issuer) -> None:
     with APIServer(authority=authority, authenticate=known) as server:
         witness, watch = Witness(server), server.watch("/watch")
-        config = load_config(server.kubeconfig({"exec": issuer.stanza()}))
+        config = load_config(server.kubeconfig({"exec": issuer.exec_config()}))
         with no_residue():
             with Proxy(config, backend=backend) as proxy:
                 with proxy.connect() as wire:

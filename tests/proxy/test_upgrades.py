@@ -216,7 +216,7 @@ def test_an_upgrade_is_asked_for_again_when_the_credential_is_refused(
         APIServer(authority=authority) as known,
         RawServer(picky, pair=authority.server("127.0.0.1")) as server,
     ):
-        document = known.kubeconfig({"exec": plugin.stanza()}, {"server": server.url})
+        document = known.kubeconfig({"exec": plugin.exec_config()}, {"server": server.url})
         proxy = proxied(load_config(document))
         assert code_of(proxy.say(asking({}, path="/version").replace(b"Upgrade", b"close"))) == 401
         plugin.answer(token="new")

@@ -11,7 +11,7 @@ from typing import Any
 from kubeauth.registry._observer import ProviderObserver
 from kubeauth.registry._providers import CredentialProviders
 from kubeauth.testing import FakeClock, ProviderScript
-from kubeauth.testing._script import build_shebang
+from kubeauth.testing._programs import build_shebang
 
 IMAGE = "test.registry.io/foo/bar"
 TOKENS: dict[str, Any] = {

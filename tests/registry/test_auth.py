@@ -109,7 +109,7 @@ def test_nobody_is_told_that_there_are_no_credentials(
     with client(face, authority, auth_of(face)(lambda _image: [])) as driver:
         with pytest.raises(errors.ChallengeError, match="There are no credentials for 127") as raised:
             driver.get(registry.url + MANIFEST)
-    assert (raised.value.realm, raised.value.status) == (registry.realm, 401)
+    assert (raised.value.realm, raised.value.status_code) == (registry.realm, 401)
     assert '"wrong user or password"' in raised.value.reason
 
 
@@ -345,7 +345,7 @@ def test_all_refused_is_an_error_5_11(face: Face, authority: Authority, registry
     with client(face, authority, auth_of(face)([WRONG, also_wrong, WRONG])) as driver:
         with pytest.raises(errors.ChallengeError, match="2 credentials were tried") as raised:
             driver.get(registry.url + MANIFEST)
-    assert (raised.value.status, raised.value.realm) == (401, registry.realm)
+    assert (raised.value.status_code, raised.value.realm) == (401, registry.realm)
     assert len(registry.tokens.requests) == 2
 
 
@@ -359,7 +359,7 @@ def test_an_endpoint_that_has_no_time_burns_no_credential_9_13(
     with client(face, authority, auth_of(face)(source)) as driver:
         with pytest.raises(errors.ChallengeError, match="try again later") as raised:
             driver.get(registry.url + MANIFEST)
-        assert raised.value.status == status
+        assert raised.value.status_code == status
         assert (len(registry.tokens.requests), told) == (1, [])
         registry.tokens.respond = registry.issue
         assert driver.get(registry.url + MANIFEST).json()["user"] == "alice"

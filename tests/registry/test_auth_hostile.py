@@ -280,7 +280,7 @@ def test_a_reply_that_makes_no_sense_9_10(
     with client(face, authority, auth_of(face)([ALICE, RegistryCredential("bob", "x")])) as driver:
         with pytest.raises(errors.ChallengeError, match=why) as raised:
             driver.get(registry.url + MANIFEST)
-    assert (raised.value.realm, raised.value.status) == (registry.realm, answer.status)
+    assert (raised.value.realm, raised.value.status_code) == (registry.realm, answer.status)
     assert (len(registry.tokens.requests), registry.authorizations) == (1, [""])
 
 

@@ -290,7 +290,7 @@ def test_a_provider_starts_with_little() -> None:
     assert "kubeauth.registry.plugin" in new
     ours = {name for name in new if name.startswith("kubeauth.")}
     assert ours <= {
-        "kubeauth.errors", "kubeauth._problem", "kubeauth._secret", "kubeauth._streams", "kubeauth._config", "kubeauth._parsing.go", "kubeauth._exec",
+        "kubeauth.errors", "kubeauth._secret", "kubeauth._streams", "kubeauth._config", "kubeauth._parsing.go", "kubeauth._exec",
         "kubeauth._exec.sdk", "kubeauth._parsing", "kubeauth._parsing.fields",
         "kubeauth._parsing.json", "kubeauth._parsing.limits", "kubeauth._parsing.scalars",
         "kubeauth._parsing.write", "kubeauth._parsing.yaml", "kubeauth.registry", "kubeauth.registry._wire",

@@ -208,7 +208,7 @@ def test_what_signs_a_request_leaves_its_content_to_be_read(face: Face, server: 
         see(request)
         return face.library.Response(200, request=request)
 
-    with face.client(config, inner=face.in_memory(answer)) as client:
+    with face.client(config, transport_factory=face.in_memory(answer)) as client:
         client.request("POST", "/x", content=b"body")
 
     def plain() -> Any:

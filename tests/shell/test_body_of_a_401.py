@@ -42,7 +42,7 @@ def guarded(server: APIServer, refusal: Answer | Any) -> None:
 
 
 def config(server: APIServer, plugin: PluginScript) -> Any:
-    document = server.kubeconfig({"exec": plugin.stanza()})
+    document = server.kubeconfig({"exec": plugin.exec_config()})
     # A kubeconfig gives no credentials to an http server; a config made by hand does.
     loaded = load_config({**document, "clusters": [{"name": "local", "cluster": {"server": "https://h"}}]})
     return replace(loaded, server=server.url)

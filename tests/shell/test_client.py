@@ -272,7 +272,7 @@ class TestDefaults:
         given = {"limits": face.library.Limits(max_connections=7)}
         for options, expected in (({}, (sys.maxsize, 100, 90.0)), (given, (7, 7, 5.0))):
             client = face.Client(ClientConfig(server="https://h"), **options)
-            pool = client._transport._ledger.current.inner._pool
+            pool = client._transport._pools.current.transport._pool
             assert (
                 pool._max_connections,
                 pool._max_keepalive_connections,
@@ -314,7 +314,7 @@ class TestInner:
             made.append((context, proxy))
             return face.PlainTransport(context, proxy=proxy)
 
-        with face.client(server.config(token="alices-token"), inner=inner) as client:
+        with face.client(server.config(token="alices-token"), transport_factory=inner) as client:
             assert client.get("/version").status_code == 200
         ((context, proxy),) = made
         assert len(context.get_ca_certs()) == 1
@@ -327,7 +327,7 @@ class TestInner:
             made.append(proxy)
             return face.library.MockTransport(lambda _request: face.library.Response(200))
 
-        face.Client(ClientConfig(server="https://h", proxy_url="http://u:p@proxy:1"), inner=inner)
+        face.Client(ClientConfig(server="https://h", proxy_url="http://u:p@proxy:1"), transport_factory=inner)
         assert isinstance(made[0], face.library.Proxy)
         assert (str(made[0].url), made[0].auth) == ("http://proxy:1", ("u", "p"))
 
@@ -339,7 +339,7 @@ class TestInner:
             return face.library.Response(200, json={})
 
         with face.client(
-            ClientConfig(server="https://h", token=Secret("t")), inner=face.in_memory(answer)
+            ClientConfig(server="https://h", token=Secret("t")), transport_factory=face.in_memory(answer)
         ) as client:
             assert client.get("/x").json() == {}
         assert seen[0].headers["authorization"] == "Bearer t"

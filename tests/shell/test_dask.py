@@ -65,7 +65,9 @@ def key(authority: Authority, tmp_path: Path) -> bytes:
 @pytest.fixture
 def kubeconfig(servers: list[APIServer], plugin: PluginScript, key: bytes, tmp_path: Path) -> str:
     """1,000 contexts over three servers, most of them by the plugin, and every kind of secret there is."""
-    stanza = plugin.stanza([SECRETS["argument"]], env=[{"name": "VARIABLE", "value": SECRETS["variable"]}])
+    stanza = plugin.exec_config(
+        [SECRETS["argument"]], env=[{"name": "VARIABLE", "value": SECRETS["variable"]}]
+    )
     certificate = (tmp_path / "carol.pem").read_bytes()
     users = {
         "alice": {"exec": stanza},

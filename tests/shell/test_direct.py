@@ -17,9 +17,9 @@ import httpx
 import httpx2
 import pytest
 
-import kubeauth.inner
-from kubeauth.inner import _loops, _threads
+import kubeauth.transports
 from kubeauth.testing import APIServer, Authority, FakeClock
+from kubeauth.transports import _async_backend, _sync_backend
 from tests.faces import Driver, Face
 from tests.raw_server import OK, RawServer, Talk, always, once
 from tests.residue import no_residue, wait_until
@@ -750,7 +750,7 @@ class TestEventLoops:
         assert turns > 10
 
     def test_it_belongs_to_no_loop(self) -> None:
-        transport = kubeauth.inner.AsyncDirectTransport(ssl.create_default_context())
+        transport = kubeauth.transports.AsyncDirectTransport(ssl.create_default_context())
 
         async def main(last: bool) -> None:
             it = httpx.AsyncClient(transport=transport, base_url=server.url, timeout=PATIENCE)
@@ -834,14 +834,14 @@ def test_tls_may_have_to_do_the_other_thing_first(backend: str) -> None:
             with there, Renegotiating(fileno=here.detach()) as ours:
                 ours.setblocking(False)
                 there.sendall(b"hello")
-                connection = _loops.Connection(ours, ("https", "h", 443, "h"), httpx)
+                connection = _async_backend.Connection(ours, ("https", "h", 443, "h"), httpx)
                 if verb == "read":
                     assert await connection.read(100) == b"hello"
                 elif verb == "write":
                     await connection.write(b"hello")
                     assert there.recv(100) == b"hello"
                 else:
-                    await _loops._shake_hands(ours)  # type: ignore[arg-type]
+                    await _async_backend._shake_hands(ours)  # type: ignore[arg-type]
                 assert ours.first is not None
 
     anyio.run(main, backend=backend)
@@ -852,7 +852,7 @@ class TestManyAddresses:
     """A name may have several, of which some lead nowhere."""
 
     @contextmanager
-    def deaf(self) -> Iterator[_loops.Address]:
+    def deaf(self) -> Iterator[_async_backend.Address]:
         """An address that does not answer: its queue is full, and nobody takes anything out."""
         with ExitStack() as stack:
             listener = stack.enter_context(socket.socket())
@@ -864,13 +864,13 @@ class TestManyAddresses:
                 filler.connect_ex(listener.getsockname())
             yield self.address(listener.getsockname())
 
-    def address(self, where: Any) -> _loops.Address:
+    def address(self, where: Any) -> _async_backend.Address:
         return socket.AF_INET, socket.SOCK_STREAM, 0, "", where
 
-    def connected(self, backend: str, *addresses: _loops.Address) -> Any:
+    def connected(self, backend: str, *addresses: _async_backend.Address) -> Any:
         async def main() -> Any:
             with anyio.fail_after(PATIENCE):
-                with await _loops.connect_to_first(addresses) as found:
+                with await _async_backend.connect_to_first(addresses) as found:
                     return found.getpeername()
 
         with no_residue():
@@ -900,8 +900,8 @@ class TestManyAddresses:
         async def main() -> None:
             both = anyio.Event()
 
-            async def one(address: _loops.Address) -> socket.socket:
-                connected = await _loops.connect_to(address)
+            async def one(address: _async_backend.Address) -> socket.socket:
+                connected = await _async_backend.connect_to(address)
                 opened.append(connected)
                 try:
                     await both.wait()
@@ -917,7 +917,7 @@ class TestManyAddresses:
 
             async with anyio.create_task_group() as group:
                 group.start_soon(at_once)
-                with await _loops.connect_to_first([here, here], one, head_start=0.01) as found:
+                with await _async_backend.connect_to_first([here, here], one, head_start=0.01) as found:
                     assert [each.fileno() >= 0 for each in opened].count(True) == 1
                     assert found.getpeername() == here[4]
 
@@ -929,12 +929,12 @@ class TestManyAddresses:
         async def main() -> None:
             with anyio.CancelScope() as scope:
 
-                async def one(address: _loops.Address) -> socket.socket:
-                    connected = await _loops.connect_to(address)
+                async def one(address: _async_backend.Address) -> socket.socket:
+                    connected = await _async_backend.connect_to(address)
                     scope.cancel()
                     return connected
 
-                await _loops.connect_to_first([self.address(("127.0.0.1", server.port))], one)
+                await _async_backend.connect_to_first([self.address(("127.0.0.1", server.port))], one)
             assert scope.cancelled_caught
             assert server.ended.acquire(timeout=PATIENCE)
 
@@ -944,7 +944,7 @@ class TestManyAddresses:
     def test_cancelled_it_leaves_nothing_behind(self, backend: str) -> None:
         async def main() -> None:
             with anyio.move_on_after(0.4):
-                await _loops.connect_to_first([deaf, deaf])
+                await _async_backend.connect_to_first([deaf, deaf])
 
         with self.deaf() as deaf, no_residue():
             anyio.run(main, backend=backend)
@@ -962,7 +962,7 @@ def test_a_copy_in_a_child_is_closed_and_the_connection_is_not() -> None:
     """Though a thread of the parent's was reading from it when the child was forked."""
     ours, theirs = socket.socketpair()
     with theirs, ours.dup() as the_parents:
-        copy = _threads.Connection(ours, ("http", "h", 80, "h"), httpx)
+        copy = _sync_backend.Connection(ours, ("http", "h", 80, "h"), httpx)
         copy._process, copy._reading = 0, True
         copy.end()
         assert ours.fileno() == -1
@@ -981,8 +981,8 @@ def test_without_poll_there_is_select(face: Face, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_names_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert dir(kubeauth.inner) == ["AsyncDirectTransport", "DirectTransport"]
-    monkeypatch.delattr(kubeauth.inner, "httpx2")
-    assert issubclass(kubeauth.inner.httpx2.DirectTransport, httpx2.BaseTransport)
+    assert dir(kubeauth.transports) == ["AsyncDirectTransport", "DirectTransport"]
+    monkeypatch.delattr(kubeauth.transports, "httpx2")
+    assert issubclass(kubeauth.transports.httpx2.DirectTransport, httpx2.BaseTransport)
     with pytest.raises(AttributeError, match="has no attribute 'nope'"):
-        getattr(kubeauth.inner, "nope")  # noqa: B009 -- by a name that is none
+        getattr(kubeauth.transports, "nope")  # noqa: B009 -- by a name that is none

@@ -18,7 +18,7 @@ import pytest
 
 import kubeauth
 import kubeauth.httpx2
-import kubeauth.inner
+import kubeauth.transports
 from kubeauth import Secret
 from kubeauth._runtime import no_fork
 from kubeauth.testing import Answer, APIServer, FakeClock
@@ -189,7 +189,7 @@ def test_files_are_still_watched_in_the_child(
     with face.client(server.config(token_file=str(path)), clock=clock) as client:
         client.get("/version")
         # The lock of the source is held by nobody who could give it back.
-        client.client._kube._source._reload_lock.acquire()
+        client.client._kube_transport._source._reload_lock.acquire()
 
         def ask() -> None:
             path.write_text("new-token")
@@ -239,7 +239,7 @@ def test_every_lock_is_a_new_one(face: Face, server: APIServer, tmp_path: Path, 
         transport = client.client._transport
         with client.stream("GET", "/watch"):
             watch.wait_for_watchers()
-            retired = transport._ledger.current
+            retired = transport._pools.current
             server.authority.client("dave").write(*files)
             clock.advance(1.0)
             client.get("/version")
@@ -253,9 +253,9 @@ def test_every_lock_is_a_new_one(face: Face, server: APIServer, tmp_path: Path, 
                 client.close()
 
             locks = [
-                transport._gate,
-                transport._ledger._lock,
-                transport._ledger.current._lock,
+                transport._pool_lock,
+                transport._pools._lock,
+                transport._pools.current._lock,
                 retired._lock,
                 transport._source._reload_lock,
             ]
@@ -309,7 +309,7 @@ def test_a_direct_transport_alone_survives_a_fork(server: APIServer) -> None:
     """Without a KubeTransport around it, which would have made a new one. A response half read, one not at all."""
     config = server.config(token="alices-token")
     server.on("GET", "/long", Answer(body=b"kubernetes" * 50_000))
-    transport = kubeauth.inner.DirectTransport(kubeauth.ssl_context(config))
+    transport = kubeauth.transports.DirectTransport(kubeauth.ssl_context(config))
     headers = {"Authorization": "Bearer alices-token"}
     with httpx.Client(transport=transport, base_url=server.url, headers=headers, timeout=60.0) as client:
         client.get("/version")

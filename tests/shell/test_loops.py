@@ -12,8 +12,8 @@ import httpx
 import httpx2
 import pytest
 
-from kubeauth._config._token_file import read_token_file
-from kubeauth._transport import _state
+from kubeauth._config.files import read_token_file
+from kubeauth._transport import base as _state
 from kubeauth.testing import Answer, APIServer, FakeClock
 from tests.faces import DIRECT, Face
 
@@ -35,7 +35,7 @@ def test_files_are_read_and_contexts_built_off_the_loop(
     aface: Face, server: APIServer, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kubeauth._credentials import files as _static
-    from kubeauth._transport import _tls
+    from kubeauth._transport import tls as _tls
 
     where: dict[str, set[str]] = {}
 
@@ -158,7 +158,7 @@ def test_a_cancelled_request_gives_its_lease_back(
 
     async def main() -> None:
         async with aface.Client(config, clock=clock) as client:
-            ledger = client._transport._ledger
+            ledger = client._transport._pools
             async with anyio.create_task_group() as group:
                 group.start_soon(client.get, "/slow")
                 await anyio.to_thread.run_sync(arrived.wait)
@@ -193,9 +193,9 @@ def test_a_cancelled_task_closes_what_it_must_to_the_end(
 
     async def main() -> None:
         async with aface.Client(
-            config, clock=clock, inner=lambda context, proxy: Inner(context, proxy=proxy)
+            config, clock=clock, transport_factory=lambda context, proxy: Inner(context, proxy=proxy)
         ) as client:
-            old = client._transport._ledger.current.inner
+            old = client._transport._pools.current.transport
             with anyio.CancelScope() as scope:
                 async with client.stream("GET", "/watch"):
                     server.authority.client("dave").write(*files)
@@ -221,7 +221,7 @@ def test_a_cancelled_stream_gives_its_lease_back(
 
     async def main() -> None:
         async with aface.Client(config, clock=clock) as client:
-            ledger = client._transport._ledger
+            ledger = client._transport._pools
             old = ledger.current
             with anyio.CancelScope() as scope:
                 async with client.stream("GET", "/watch") as response:

@@ -129,7 +129,7 @@ class TestWhen:
             client.get("/version")
             clock.advance(960)
             client.get("/version")
-            source: Any = client._kube._source
+            source: Any = client._kube_transport._source
             if (flight := source._call) is not None:
                 flight.wait()
             client.get("/version")
@@ -500,7 +500,7 @@ def test_renewals_are_counted_and_plugins_are_not_m2(
             self.runs += 1
 
     counter = Counter()
-    monkeypatch.setattr("kubeauth._transport._source.COUNTS", counter)
+    monkeypatch.setattr("kubeauth._transport.base.COUNTS", counter)
     with Client(load_config(kubeconfig.path)) as client:
         client.get("/version")
     assert (counter.renewals, counter.runs) == ([("first", True)], 0)

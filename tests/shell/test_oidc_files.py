@@ -18,9 +18,9 @@ import pytest
 import yaml
 
 from kubeauth import Client, OidcOptions, errors, load_config
-from kubeauth._config._rewrite import only_one
+from kubeauth._config.writeback import exclusive_lock
 from kubeauth._credentials.cache import SOURCE_CACHE
-from kubeauth._oidc._provider import _providers
+from kubeauth._oidc.provider import _providers
 from kubeauth.testing import APIServer, Authority, FakeClock
 from tests.faces import FACES, Face
 from tests.oidc import Kubeconfig, authenticate, claims, settings, written
@@ -247,7 +247,7 @@ def test_a_kubeconfig_that_was_damaged_o7(issuer: Issuer, kubeconfig: Kubeconfig
 def test_nothing_is_kept_alive_by_it_o8(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
     with Client(load_config(kubeconfig.path)) as client:
         client.get("/version")
-        source = weakref.ref(client._kube._source)
+        source = weakref.ref(client._kube_transport._source)
     assert source() is not None
     del client
     SOURCE_CACHE._recent.clear()
@@ -408,12 +408,12 @@ def test_a_child_waits_for_what_its_parent_has_asked_o8(issuer: Issuer, kubeconf
 
 def test_another_process_that_takes_too_long_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
     config = load_config(kubeconfig.path, oidc_options=OidcOptions(timeout=0.05))
-    with only_one(str(kubeconfig.path), 1.0), Client(config) as client:
+    with exclusive_lock(str(kubeconfig.path), 1.0), Client(config) as client:
         with pytest.raises(errors.OidcWriteError, match="another process has been renewing the tokens"):
             client.get("/version")
         # One that is good needs nobody's leave.
         kubeconfig.change(id_token=issuer.id_token())
-    with only_one(str(kubeconfig.path), 1.0), Client(load_config(kubeconfig.path)) as client:
+    with exclusive_lock(str(kubeconfig.path), 1.0), Client(load_config(kubeconfig.path)) as client:
         assert client.get("/version").status_code == 200
     assert issuer.requests == []
 
@@ -443,7 +443,7 @@ def test_nothing_is_spent_when_the_program_is_at_its_end_o7(issuer: Issuer, kube
     """Other threads go on until the very end, and what they got then would be lost."""
     with Client(load_config(kubeconfig.path)) as client:
         (provider,) = [each for each in _providers if each.name == issuer.url]
-        provider.leave()
+        provider.shut_down()
         with pytest.raises(errors.OidcError, match="nobody waits"):
             client.get("/version")
     assert issuer.refreshes == 0

@@ -81,7 +81,7 @@ def test_a_default_port_is_the_same_as_none(face: Face) -> None:
 
     for server in ("https://h", "https://h:443", "https://H:443/"):
         with face.client(
-            ClientConfig(server=server, token=Secret("t")), inner=face.in_memory(answer)
+            ClientConfig(server=server, token=Secret("t")), transport_factory=face.in_memory(answer)
         ) as client:
             for url in ("https://h/", "https://h:443/", "https://h:444/", "http://h/", "http://h:443/", "https://h./",
                         "https://user@h/", "https://h.evil/", "wss://h/", "ws://h/"):  # fmt: skip

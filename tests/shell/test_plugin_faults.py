@@ -465,7 +465,7 @@ def at_once(client: Driver, callers: int, then: Callable[[], None]) -> list[Any]
     for thread in threads:
         thread.start()
     # One runs the plugin, and all others wait for it.
-    source = client.client._kube._source
+    source = client.client._kube_transport._source
     wait_until(lambda: source._call is not None and len(source._call._waiters) == callers - 1)
     then()
     for thread in threads:

@@ -157,7 +157,7 @@ class TestClosing:
                 closed.append(self)
 
         async def main() -> None:
-            transport = kubeauth.AsyncKubeTransport(config, inner=lambda *_: Inner(), clock=clock)
+            transport = kubeauth.AsyncKubeTransport(config, transport_factory=lambda *_: Inner(), clock=clock)
             await transport.handle_async_request(httpx.Request("GET", "https://elsewhere.test"))
             async with anyio.create_task_group() as group:
 
@@ -186,7 +186,7 @@ class TestClosing:
         for number in range(8):
             config = plugin.config(http, timeout=600.0, args=(str(number),))
             with face.client(config, clock=clock) as client, asking(client) as asked:
-                source = client.client._kube._source
+                source = client.client._kube_transport._source
                 wait_until(lambda s=source: s._call is not None)  # type: ignore[misc]
                 client.close()
                 with pytest.raises(errors.PluginFailed, match="was closed"):

@@ -128,7 +128,7 @@ def config_of(plugin: Misbehaving, server: APIServer, /, **fields: Any) -> Clien
 
 def look_at(client: Driver, config: ClientConfig) -> None:
     """Everything that a client shows."""
-    kube = client.client._kube
+    kube = client.client._kube_transport
     for it in (config, config.exec, client.client, kube, kube._source, kube._source._provider,
                kube._source._cached, client.client.status()):  # fmt: skip
         assert_clean(repr(it) + str(it))

@@ -37,7 +37,7 @@ def plugin(tmp_path: Path) -> PluginScript:
 def kubeconfig(server: APIServer, plugin: PluginScript, tmp_path: Path) -> str:
     Together(server)
     path = tmp_path / "config"
-    path.write_text(yaml.safe_dump(server.kubeconfig({"exec": plugin.stanza()})))
+    path.write_text(yaml.safe_dump(server.kubeconfig({"exec": plugin.exec_config()})))
     return str(path)
 
 
@@ -126,7 +126,7 @@ def test_tokens_and_certificates_rotate_in_all_workers_and_nobody_notices(
     witness = Witness(strict_server)
     issuer = Issuer(tmp_path, strict_server.authority, lifetime=4.0)
     path = tmp_path / "config"
-    path.write_text(yaml.safe_dump(strict_server.kubeconfig({"exec": issuer.stanza()})))
+    path.write_text(yaml.safe_dump(strict_server.kubeconfig({"exec": issuer.exec_config()})))
     options = ["--preload", *(["--worker-class", "asgi"] if app == ASGI else [])]
     try:
         with gunicorn(app, *options, KUBECONFIG=str(path), MADE="at import") as server, Load(server) as load:

@@ -40,7 +40,7 @@ def plugin(tmp_path: Path) -> PluginScript:
 @pytest.fixture
 def kubeconfig(server: APIServer, plugin: PluginScript, tmp_path: Path) -> str:
     server.tokens[TOKEN] = "alice"
-    stanza = plugin.stanza(env=[{"name": "SETTING", "value": "s3ntinel-variable"}])
+    stanza = plugin.exec_config(env=[{"name": "SETTING", "value": "s3ntinel-variable"}])
     document = server.kubeconfig({"exec": stanza, "as": "somebody"})
     document["contexts"].append({"name": "other", "context": {"cluster": "local", "user": "tester"}})
     path = tmp_path / "config"
@@ -193,7 +193,7 @@ def test_nor_does_what_fails_when_it_is_repeated_after_a_401(
     server.on("GET", "/there", Answer(307, headers={"Location": "/gone"}))
     server.on("GET", "/gone", Answer(hang_up=True))
     server.tokens["s3ntinel-newer"] = "alice"
-    config = kubeauth.load_config(server.kubeconfig({"exec": plugin.stanza()}))
+    config = kubeauth.load_config(server.kubeconfig({"exec": plugin.exec_config()}))
 
     def plain() -> Any:
         return face.PlainClient(

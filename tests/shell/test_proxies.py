@@ -160,8 +160,8 @@ class TestTheEnvironment:
             return face.library.MockTransport(lambda _request: face.library.Response(200))
 
         monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-        face.Client(ClientConfig(server="https://h"), inner=inner)
-        face.Client(ClientConfig(server="https://h"), inner=inner, trust_env=False)
+        face.Client(ClientConfig(server="https://h"), transport_factory=inner)
+        face.Client(ClientConfig(server="https://h"), transport_factory=inner, trust_env=False)
         assert [str(each and each.url) for each in seen] == ["http://127.0.0.1:9", "None"]
 
     def test_no_proxy_leads_past_it_k52(
@@ -192,7 +192,7 @@ class TestTheEnvironment:
             return face.library.MockTransport(lambda _request: face.library.Response(200))
 
         monkeypatch.setenv("NO_PROXY", "direct.example")
-        with face.client(server.config(token="alices-token"), inner=inner) as client:
+        with face.client(server.config(token="alices-token"), transport_factory=inner) as client:
             for url in ("http://a.example", "http://b.example", "ws://c.example", "http://direct.example"):
                 client.get(url)
         assert seen == [None, "http://127.0.0.1:9", None]
@@ -219,7 +219,7 @@ def test_the_no_proxy_table_reaches_the_inner_transport_k52(
             return library.MockTransport(lambda _request: library.Response(200))  # noqa: B023 -- called before the next turn
 
         try:
-            names.KubeTransport(ClientConfig(server=url), inner=inner)
+            names.KubeTransport(ClientConfig(server=url), transport_factory=inner)
         except (kubeauth.errors.ConfigError, library.InvalidURL):
             assert expected is not None
             assert "99999" in expected  # a port that cannot be

@@ -96,7 +96,7 @@ def test_token_and_certificate_rotate_under_load_c15_c16_c17_c18(
     with ExitStack() as stack:
         issuer = Issuer(tmp_path, server.authority, lifetime=LIFETIME)
         stack.callback(issuer.close)
-        config = kubeauth.load_config(server.kubeconfig({"exec": issuer.stanza()}))
+        config = kubeauth.load_config(server.kubeconfig({"exec": issuer.exec_config()}))
         with no_residue():
             load = Load(config)
             threads = [

@@ -84,7 +84,7 @@ class TestClientCertificate:
         server.on("GET", "/exec", Answer(101, headers={"Upgrade": "spdy/3.1", "Connection": "Upgrade"}))
         server.authority.client("carol").write(*files)
         with face.client(with_files(server, files), clock=clock) as client:
-            old = client.client._transport._ledger.current
+            old = client.client._transport._pools.current
             with client.stream(
                 "GET", "/exec", headers={"Upgrade": "spdy/3.1", "Connection": "Upgrade"}
             ) as stream:
@@ -164,7 +164,7 @@ class TestClientCertificate:
             reader = threading.Thread(target=read)
             reader.start()
             assert is_open.wait(60)
-            old = client.client._transport._ledger.current
+            old = client.client._transport._pools.current
             server.authority.client("dave").write(*files)
             clock.advance(1.0)
             with client.stream("GET", "/watch") as young:
@@ -249,7 +249,7 @@ class TestClientCertificate:
                 raise ZeroDivisionError("of the caller's")
             return face.PlainTransport(context, proxy=proxy)
 
-        with face.client(with_files(server, files), clock=clock, inner=inner) as client:
+        with face.client(with_files(server, files), clock=clock, transport_factory=inner) as client:
             client.get("/version")
             works = False
             server.authority.client("dave").write(*files)
@@ -267,7 +267,7 @@ class TestClientCertificate:
 
     def test_a_factory_that_fails_at_first_is_the_callers_to_see(self, face: Face, server: APIServer) -> None:
         with pytest.raises(ZeroDivisionError):
-            face.Client(server.config(), inner=lambda _context, _proxy: 1 / 0)
+            face.Client(server.config(), transport_factory=lambda _context, _proxy: 1 / 0)
 
     def test_inline_data_on_either_side_is_constant_k54(
         self, face: Face, server: APIServer, files: tuple[Path, Path], clock: FakeClock

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kubeauth import ClientConfig, Secret
-from kubeauth._transport._words import masked
+from kubeauth._transport.redaction import mask_headers
 from kubeauth.errors import ConfigError
 from kubeauth.testing import Answer, APIServer, Authority
 from tests.faces import FACES, Face
@@ -232,7 +232,7 @@ def test_http2_through_a_factory_is_not_logged_either(
 
     with H2Server(authority.server("127.0.0.1")) as server:
         config = ClientConfig(server=server.url, ca_data=authority.pem, token=Secret(TOKEN))
-        with face.client(config, inner=inner) as client:
+        with face.client(config, transport_factory=inner) as client:
             assert client.get("/x").http_version == "HTTP/2"
     assert "Encoded header block" not in log.getvalue()
 
@@ -270,7 +270,10 @@ def test_an_error_that_is_a_group(face: Face) -> None:
         raise ExceptionGroup("several", [ValueError("one"), inside(request.headers["authorization"])])
 
     config = ClientConfig(server="https://h", token=Secret(TOKEN))
-    with face.client(config, inner=face.in_memory(fails)) as client, pytest.raises(ExceptionGroup) as caught:
+    with (
+        face.client(config, transport_factory=face.in_memory(fails)) as client,
+        pytest.raises(ExceptionGroup) as caught,
+    ):
         client.get("/x")
     assert_clean(everything_about(caught.value))
 
@@ -327,14 +330,17 @@ def test_a_password_that_is_no_unicode(face: Face, server: APIServer) -> None:
     ],
 )
 def test_how_an_authorization_is_masked_i14(value: str, shown: str) -> None:
-    assert masked([("Authorization", value), ("Accept", "x")]) == {"Authorization": shown, "Accept": "x"}
+    assert mask_headers([("Authorization", value), ("Accept", "x")]) == {
+        "Authorization": shown,
+        "Accept": "x",
+    }
 
 
 def test_cookies_are_masked_too_i14() -> None:
-    assert masked([("Sec-WebSocket-Protocol", "base64url.bearer.authorization.k8s.io.x")]) == {
+    assert mask_headers([("Sec-WebSocket-Protocol", "base64url.bearer.authorization.k8s.io.x")]) == {
         "Sec-WebSocket-Protocol": "<masked>"
     }
-    assert masked([("Cookie", "a"), ("Proxy-Authorization", "b")]) == {
+    assert mask_headers([("Cookie", "a"), ("Proxy-Authorization", "b")]) == {
         "Cookie": "<masked>",
         "Proxy-Authorization": "<masked>",
     }

@@ -73,7 +73,7 @@ class TestOneErrorInSeveralTasks:
                     raise
 
         config = ClientConfig(server="https://h", token=Secret("t"))
-        with face.client(config, inner=lambda _context, _proxy: Inner()) as client:
+        with face.client(config, transport_factory=lambda _context, _proxy: Inner()) as client:
             assert burst(face, client) == [stored] * BURST
 
     @pytest.mark.parametrize("face", FACES, ids=str)
@@ -115,7 +115,7 @@ class TestBurstsAfterIdleTime:
                 return face.PlainTransport(context, proxy=proxy)
 
             config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
-            with face.client(config, clock=clock, inner=inner) as client:
+            with face.client(config, clock=clock, transport_factory=inner) as client:
                 for number in range(1, 6):
                     authority.client(f"user-{number}").write(*files)
                     clock.advance(3600.0)
@@ -128,7 +128,7 @@ class TestBurstsAfterIdleTime:
     def test_one_reads_for_all_k62(
         self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from kubeauth._config._token_file import read_token_file
+        from kubeauth._config.files import read_token_file
         from kubeauth._credentials import files as _static
 
         path = tmp_path / "token"
@@ -156,7 +156,7 @@ class TestBurstsAfterIdleTime:
         self, face: Face, server: APIServer, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """While one reads, the others wait for what it reads: the old token may be over."""
-        from kubeauth._config._token_file import read_token_file
+        from kubeauth._config.files import read_token_file
         from kubeauth._credentials import files as _static
 
         path = tmp_path / "token"
@@ -331,7 +331,10 @@ class TestClosing:
 
         made: list[int] = []
         with APIServer(tls=False) as other:
-            with pytest.raises(ZeroDivisionError), face.client(server.config(), inner=inner) as client:
+            with (
+                pytest.raises(ZeroDivisionError),
+                face.client(server.config(), transport_factory=inner) as client,
+            ):
                 client.get(f"{other.url}/version")
         assert closed == made == [0, 1]
 
@@ -357,13 +360,13 @@ class TestLeases:
         files = tmp_path / "c.pem", tmp_path / "k.pem"
         server.authority.client("carol").write(*files)
         config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
-        with face.client(config, clock=clock, inner=inner) as client:
-            old = client.client._transport._ledger.current
+        with face.client(config, clock=clock, transport_factory=inner) as client:
+            old = client.client._transport._pools.current
             kept = use(client)
             server.authority.client("dave").write(*files)
             clock.advance(1.0)
             client.get("/version")
-            assert client.client._transport._ledger.current is not old
+            assert client.client._transport._pools.current is not old
             del kept
             return old
 
@@ -429,7 +432,7 @@ class TestLeases:
             return made[-1]
 
         async def main() -> None:
-            async with face.Client(config, clock=clock, inner=inner) as client:
+            async with face.Client(config, clock=clock, transport_factory=inner) as client:
                 server.authority.client("dave").write(*files)
                 clock.advance(1.0)
                 async with anyio.create_task_group() as group:

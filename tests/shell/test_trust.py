@@ -204,7 +204,7 @@ def test_an_error_that_openssl_did_not_make(face: Face) -> None:
         raise face.library.ConnectError("no") from ssl.SSLCertVerificationError("my own words")
 
     config = ClientConfig(server="https://h")
-    with face.client(config, inner=face.in_memory(fails)) as client:
+    with face.client(config, transport_factory=face.in_memory(fails)) as client:
         with pytest.raises(ServerCertificateError, match="my own words") as caught:
             client.get("/version")
     assert caught.value.verify_code == 0
@@ -212,7 +212,7 @@ def test_an_error_that_openssl_did_not_make(face: Face) -> None:
     def fails_otherwise(_request: Any) -> Any:
         raise face.library.ConnectError("no") from ssl.SSLError("of no kind")
 
-    with face.client(config, inner=face.in_memory(fails_otherwise)) as client:
+    with face.client(config, transport_factory=face.in_memory(fails_otherwise)) as client:
         with pytest.raises(face.library.ConnectError, match="no") as plain:
             client.get("/version")
     assert not isinstance(plain.value, TLSError)

@@ -26,7 +26,7 @@ POOLS: list[object] = []
 
 
 def counting(face: Face) -> Callable[..., Any]:
-    """An `inner=` that tells how many pools of connections were made."""
+    """An `transport_factory=` that tells how many pools of connections were made."""
 
     def inner(context: Any, proxy: Any) -> Any:
         pool = face.PlainTransport(context, proxy=proxy, limits=face.library.Limits(max_connections=None))
@@ -88,7 +88,7 @@ def under_load(
 
 def _threads(face: Face, config: ClientConfig, clock: Clock, rotator: threading.Thread, done: threading.Event,
              failures: list[BaseException], lines: list[str]) -> None:  # fmt: skip
-    with face.Client(config, clock=clock, inner=counting(face)) as client:
+    with face.Client(config, clock=clock, transport_factory=counting(face)) as client:
 
         def call() -> None:
             while not done.is_set():
@@ -108,7 +108,7 @@ def _threads(face: Face, config: ClientConfig, clock: Clock, rotator: threading.
 
 async def _tasks(face: Face, config: ClientConfig, clock: Clock, rotator: threading.Thread, done: threading.Event,
                  failures: list[BaseException], lines: list[str]) -> None:  # fmt: skip
-    async with face.Client(config, clock=clock, inner=counting(face)) as client:
+    async with face.Client(config, clock=clock, transport_factory=counting(face)) as client:
 
         async def call() -> None:
             while not done.is_set():

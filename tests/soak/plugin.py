@@ -21,7 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from kubeauth.testing import Authority
-from kubeauth.testing._script import build_shebang
+from kubeauth.testing._programs import build_shebang
 from tests.oidc_issuer import Issuer
 from tests.soak.plan import Plan
 
@@ -83,7 +83,7 @@ class Plugins:
         self._thread = threading.Thread(target=self._serve, name="soak-plugins")
         self._thread.start()
 
-    def stanza(self, user: str) -> dict[str, Any]:
+    def exec_config(self, user: str) -> dict[str, Any]:
         """`users[].user` of a kubeconfig."""
         return {
             "exec": {

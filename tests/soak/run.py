@@ -179,7 +179,7 @@ class Soak:
 
     def _config(self, place: Place) -> kubeauth.ClientConfig:
         server = f"https://127.0.0.1:{self.proxy.ports[place.number]}"
-        document = self.cluster.kubeconfig(self.plugins.stanza(place.user), {"server": server})
+        document = self.cluster.kubeconfig(self.plugins.exec_config(place.user), {"server": server})
         timeout = self.plan.plugin_timeout
         if self.plan.sabotage == "twice":
             timeout += place.number  # no two clients are configured alike

@@ -1,4 +1,4 @@
-"""Whose fault a failed request is: the caller's surroundings, which the soak itself has spoiled, or ours."""
+"""Whose fault a failed request is: the caller's environment, which the soak itself has spoiled, or ours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import httpx
 import httpx2
 
 from kubeauth import errors
-from kubeauth._transport._words import chain
+from kubeauth._transport.redaction import iter_causes
 
 DOWN = "server down or restarting"
 CUT = "connection cut"
@@ -79,7 +79,8 @@ def of_error(error: BaseException, asked: Asked, facts: Facts) -> str:
     if isinstance(error, errors.KubeAuthError) or not isinstance(error, _TRANSPORT):
         return OURS
     if any(
-        isinstance(link, ssl.SSLError) and not isinstance(link, _NO_FAILURE) for link in chain(error, None)
+        isinstance(link, ssl.SSLError) and not isinstance(link, _NO_FAILURE)
+        for link in iter_causes(error, None)
     ):
         return OURS
     if not isinstance(error, _TIMEOUT) and facts.was_cut(asked.place, asked.begun - _MOMENT, asked.ended):

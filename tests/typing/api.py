@@ -38,12 +38,12 @@ from kubeauth import (
     fleet,
     gmsa,
     in_cluster_config,
-    inner,
     load_config,
     metrics,
     plugin,
     ssl_context,
     testing,
+    transports,
 )
 from kubeauth._observer import Observer
 from kubeauth.registry import plugin as registry_plugin
@@ -94,12 +94,17 @@ with Client(config) as client:
 Client()
 Client(context="prod", headers={"a": "b"}, follow_redirects=True, timeout=5.0, limits=httpx.Limits())
 Client(
-    config, inner=lambda context, proxy: httpx.HTTPTransport(verify=context, proxy=proxy), drain_timeout=60.0
+    config,
+    transport_factory=lambda context, proxy: httpx.HTTPTransport(verify=context, proxy=proxy),
+    drain_timeout=60.0,
 )
-Client(config, inner=inner.DirectTransport)
-AsyncClient(config, inner=inner.AsyncDirectTransport)
-Client(config, inner=partial(inner.DirectTransport, limits=httpx.Limits(max_keepalive_connections=5)))
-httpx.Client(transport=inner.DirectTransport(ssl_context(config)))
+Client(config, transport_factory=transports.DirectTransport)
+AsyncClient(config, transport_factory=transports.AsyncDirectTransport)
+Client(
+    config,
+    transport_factory=partial(transports.DirectTransport, limits=httpx.Limits(max_keepalive_connections=5)),
+)
+httpx.Client(transport=transports.DirectTransport(ssl_context(config)))
 httpx.Client(transport=KubeTransport(config, http2=True), base_url=config.server)
 httpx.AsyncClient(transport=AsyncKubeTransport(config), base_url=config.server)
 httpx.Client(auth=KubeAuth(config), verify=ssl_context(config), base_url=config.server)
@@ -115,8 +120,8 @@ async def asynchronous() -> None:
 
 with kubeauth.httpx2.Client(config) as client2:
     assert_type(client2.get("/api/v1/namespaces"), httpx2.Response)
-kubeauth.httpx2.Client(config, inner=inner.httpx2.DirectTransport)
-kubeauth.httpx2.AsyncClient(config, inner=inner.httpx2.AsyncDirectTransport)
+kubeauth.httpx2.Client(config, transport_factory=transports.httpx2.DirectTransport)
+kubeauth.httpx2.AsyncClient(config, transport_factory=transports.httpx2.AsyncDirectTransport)
 httpx2.Client(transport=kubeauth.httpx2.KubeTransport(config), base_url=config.server)
 httpx2.AsyncClient(transport=kubeauth.httpx2.AsyncKubeTransport(config), base_url=config.server)
 httpx2.Client(auth=kubeauth.httpx2.KubeAuth(config), verify=kubeauth.httpx2.ssl_context(config))
@@ -307,7 +312,7 @@ except errors.ServerCertificateError as error:
 except errors.PluginFailed as error:
     assert_type(error.exit_code, int)
 except errors.PluginTimeout as error:
-    assert_type(error.seconds, float)
+    assert_type(error.timeout, float)
 except errors.PluginOutputError as error:
     assert_type(error.reason, str)
 except errors.ProviderConfigError as error:
@@ -321,14 +326,14 @@ except errors.ProviderError as error:
     assert_type(error.exit_code, int | None)
     assert_type(error.stderr_tail, str)
 except errors.ClusterNotReady as error:
-    assert_type(error.tries, int)
+    assert_type(error.attempts, int)
 except errors.ClusterNotTrusted as error:
     assert_type((error.reason, error.pins), tuple[str, tuple[str, ...]])
 except errors.DiscoveryError as error:
-    assert_type(error.reply, int | None)
+    assert_type(error.status_code, int | None)
 except errors.AdmissionError as error:
     assert_type(error.uid, str)
-    assert_type(error.code, int)
+    assert_type(error.status_code, int)
 except (errors.PluginError, errors.CredentialError, errors.ConfigError, errors.ChallengeError):
     pass
 except (errors.ClientCertificateError, errors.TLSError, errors.RegistryError, errors.KubeAuthError):

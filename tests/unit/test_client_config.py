@@ -11,8 +11,8 @@ import pytest
 
 import kubeauth
 from kubeauth import ClientConfig, ExecConfig, ExecOptions, Impersonation, PluginPolicy, Secret
-from kubeauth._config._load import Loader
-from kubeauth._config._model import Cluster, Overrides, User
+from kubeauth._config.kubeconfig import Cluster, Overrides, User
+from kubeauth._config.loader import Loader
 from kubeauth.errors import ConfigError, KubeConfigError
 from tests.kubeconfigs import EXTENSION, document, plugin, write
 
@@ -198,7 +198,7 @@ def test_a_changed_one_is_not_what_its_recipe_makes(tmp_path: Path) -> None:
 )
 def test_overridden_values_do_not_travel_in_a_recipe(tmp_path: Path, overrides: Overrides) -> None:
     path = write(tmp_path / "config", document(user={"token": "file"}))
-    config = Loader(overrides=overrides).explicit(path)
+    config = Loader(overrides=overrides).load_file(path)
     with pytest.raises(ConfigError):
         pickle.dumps(config)
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import kubeauth
 from kubeauth import Secret
-from kubeauth._config._decode import decode
-from kubeauth._config._model import AuthProvider, Cluster, Context, ExecStanza, Kubeconfig, User
+from kubeauth._config.kubeconfig import AuthProvider, Cluster, Context, ExecEntry, Kubeconfig, User, decode
 from kubeauth.errors import KubeConfigError, Problem
 from tests.kubeconfigs import document
 
@@ -96,7 +95,7 @@ def test_every_field_of_a_user_k3_k5() -> None:
         username="n",
         password=Secret("p"),
         auth_provider=AuthProvider(name="oidc", config={"a": "b"}),
-        exec=ExecStanza(
+        exec=ExecEntry(
             command="c",
             args=("1",),
             env=(("E", "v"),),
@@ -112,7 +111,7 @@ def test_every_field_of_a_user_k3_k5() -> None:
 def test_runtime_only_exec_fields_are_not_read_from_a_file_k6() -> None:
     wire = {"command": "c", "Config": {"a": 1}, "config": 1, "StdinUnavailable": True, "pluginPolicy": "DenyAll",
             "PluginPolicy": {}}  # fmt: skip
-    assert decoded({"users": [{"name": "u", "user": {"exec": wire}}]}).users["u"].exec == ExecStanza(
+    assert decoded({"users": [{"name": "u", "user": {"exec": wire}}]}).users["u"].exec == ExecEntry(
         command="c"
     )
     exec_ = kubeauth.load_config(
@@ -294,7 +293,7 @@ def test_null_means_absent_at_every_level() -> None:
     nulls = {"exec": {"args": ["a", None], "env": [None, {"name": None, "value": None}]}, "as-groups": [None]}
     user = decoded({"users": [{"name": "u", "user": nulls}]}).users["u"]
     assert user.impersonate_groups == ("",)
-    assert user.exec == ExecStanza(args=("a", ""), env=(("", ""), ("", "")))
+    assert user.exec == ExecEntry(args=("a", ""), env=(("", ""), ("", "")))
 
 
 VALUE = st.recursive(

@@ -328,7 +328,7 @@ def test_a_certificate_without_a_timestamp_ends_when_it_says_m4(
     pair = authority.client("carol", not_after=end)
     plugin = PluginScript(tmp_path)
     plugin.answer(certificate=pair.certificate, key=pair.key)
-    with Client(load_config(server.kubeconfig({"exec": plugin.stanza()})), clock=clock) as client:
+    with Client(load_config(server.kubeconfig({"exec": plugin.exec_config()})), clock=clock) as client:
         assert client.get("/version").status_code == 200
         assert client.status().expires == end
         assert client.status().kind == "certificate"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kubeauth.inner._http11 import _MOST, Answer, Outgoing
+from kubeauth.transports._http11 import _MOST, Answer, Outgoing
 
 
 class Illegal(Exception):

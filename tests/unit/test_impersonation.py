@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kubeauth import Impersonation
-from kubeauth._config._impersonation import impersonation_headers
+from kubeauth._config.client_config import build_impersonation_headers
 
 EXTRA = {"first": ["A", "a"], "second": ["B", "b"]}
 
@@ -50,7 +50,7 @@ EXTRA = {"first": ["A", "a"], "second": ["B", "b"]}
     ],
 )  # fmt: skip
 def test_impersonation_headers_t79(impersonation: Impersonation, headers: list[tuple[str, str]]) -> None:
-    assert [(name.lower(), value) for name, value in impersonation_headers(impersonation)] == headers
+    assert [(name.lower(), value) for name, value in build_impersonation_headers(impersonation)] == headers
 
 
 def test_an_impersonation_is_a_value_whatever_it_was_made_of() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kubeauth.inner._pool import Origin, Pool
 from kubeauth.testing import FakeClock
+from kubeauth.transports._pool import Origin, Pool
 
 HERE: Origin = ("https", "h", 6443, "h")
 THERE: Origin = ("https", "h", 443, "h")

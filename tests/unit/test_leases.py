@@ -9,14 +9,14 @@ import weakref
 
 import pytest
 
-from kubeauth._transport._leases import Ledger, Pool
-from kubeauth._transport._tls import Trust
+from kubeauth._transport.pools import Pool, PoolManager
+from kubeauth._transport.tls import Trust
 
 TRUST = Trust(None)
 
 
 class Lease:
-    def cut(self) -> None:
+    def abort(self) -> None:
         raise AssertionError("nobody is cut here")
 
 
@@ -33,124 +33,124 @@ def pool() -> Pool[Inner]:
 
 def test_a_retired_pool_is_closed_by_its_last_lease() -> None:
     one, two, it = Lease(), Lease(), pool()
-    assert it.lend(one)
-    assert it.lend(two)
+    assert it.checkout(one)
+    assert it.checkout(two)
     assert it.retire(0.0) is None
-    assert it.give_back(one) is None
-    assert it.give_back(two) is it.inner
+    assert it.checkin(one) is None
+    assert it.checkin(two) is it.transport
 
 
 def test_a_pool_in_use_by_nobody_is_closed_when_it_is_retired() -> None:
     it = pool()
-    assert it.retire(0.0) is it.inner
+    assert it.retire(0.0) is it.transport
     assert it.retire(0.0) is None
 
 
 def test_a_lease_counts_once_however_often_it_is_given_back() -> None:
     one, two, it = Lease(), Lease(), pool()
-    it.lend(one)
-    it.lend(two)
+    it.checkout(one)
+    it.checkout(two)
     it.retire(0.0)
-    assert it.give_back(one) is None
-    assert it.give_back(one) is None
-    assert it.give_back(two) is it.inner
-    assert it.give_back(two) is None
+    assert it.checkin(one) is None
+    assert it.checkin(one) is None
+    assert it.checkin(two) is it.transport
+    assert it.checkin(two) is None
 
 
 def test_the_garbage_collector_may_give_back_a_lease_while_the_pool_is_looked_at() -> None:
     lease, it = Lease(), pool()
-    it.lend(lease)
+    it.checkout(lease)
     it.retire(0.0)
     with it._lock:  # whoever has it is interrupted here
-        assert it.give_back(lease) is it.inner
+        assert it.checkin(lease) is it.transport
 
 
 def test_a_pool_that_is_not_retired_is_not_closed() -> None:
     one, it = Lease(), pool()
-    it.lend(one)
-    assert it.give_back(one) is None
+    it.checkout(one)
+    assert it.checkin(one) is None
 
 
 def test_what_is_retired_and_in_use_may_still_be_lent_to_somebody_who_was_late() -> None:
     one, late, it = Lease(), Lease(), pool()
-    it.lend(one)
+    it.checkout(one)
     it.retire(0.0)
-    assert it.lend(late)
-    assert it.give_back(one) is None
-    assert it.give_back(late) is it.inner
+    assert it.checkout(late)
+    assert it.checkin(one) is None
+    assert it.checkin(late) is it.transport
 
 
 def test_what_is_closed_is_not_lent() -> None:
     it = pool()
     it.retire(0.0)
-    assert not it.lend(Lease())
+    assert not it.checkout(Lease())
 
 
 def test_a_pool_serves_one_identity_and_one_trust() -> None:
     it = pool()
-    assert it.serves(None, TRUST)
-    assert not it.serves(None, Trust(None))
+    assert it.matches(None, TRUST)
+    assert not it.matches(None, Trust(None))
 
 
 class TestLedger:
     def test_a_swap_returns_what_must_be_closed(self) -> None:
         old, new = pool(), pool()
-        ledger = Ledger(old, None)
-        assert ledger.swap(new, 0.0) == [old.inner]
-        assert ledger.lend(Lease()) is new
+        ledger = PoolManager(old, None)
+        assert ledger.swap(new, 0.0) == [old.transport]
+        assert ledger.checkout(Lease()) is new
 
     def test_a_swap_leaves_what_is_in_use(self) -> None:
         old, lease = pool(), Lease()
-        ledger = Ledger(old, None)
-        ledger.lend(lease)
+        ledger = PoolManager(old, None)
+        ledger.checkout(lease)
         assert ledger.swap(pool(), 0.0) == []
-        assert ledger.everything() == [ledger.current.inner, old.inner]
+        assert ledger.close_all() == [ledger.current.transport, old.transport]
 
     def test_there_is_no_deadline_unless_one_is_asked_for(self) -> None:
-        ledger = Ledger(pool(), None)
-        ledger.lend(Lease())
+        ledger = PoolManager(pool(), None)
+        ledger.checkout(Lease())
         ledger.swap(pool(), 5.0)
         assert ledger.deadline == float("inf")
 
     def test_the_deadline_is_that_of_the_first(self) -> None:
         first, second = pool(), pool()
         one, two = Lease(), Lease()
-        ledger = Ledger(first, 10.0)
-        ledger.lend(one)
+        ledger = PoolManager(first, 10.0)
+        ledger.checkout(one)
         ledger.swap(second, 100.0)
-        ledger.lend(two)
+        ledger.checkout(two)
         ledger.swap(pool(), 105.0)
         assert ledger.deadline == 110.0
-        assert ledger.overdue(109.9) == []
-        assert ledger.overdue(110.0) == [one]
+        assert ledger.expired_leases(109.9) == []
+        assert ledger.expired_leases(110.0) == [one]
         assert ledger.deadline == 115.0
-        assert ledger.overdue(200.0) == [two]
+        assert ledger.expired_leases(200.0) == [two]
         assert ledger.deadline == float("inf")
 
     def test_what_was_cut_for_being_late_is_closed_by_its_last_lease(self) -> None:
         old, lease = pool(), Lease()
-        ledger = Ledger(old, 10.0)
-        ledger.lend(lease)
+        ledger = PoolManager(old, 10.0)
+        ledger.checkout(lease)
         ledger.swap(pool(), 0.0)
-        assert ledger.overdue(10.0) == [lease]
-        assert ledger.overdue(20.0) == []
-        assert old.give_back(lease) is old.inner
+        assert ledger.expired_leases(10.0) == [lease]
+        assert ledger.expired_leases(20.0) == []
+        assert old.checkin(lease) is old.transport
 
     def test_what_is_closed_is_not_lent_and_nobody_waits_for_ever(self) -> None:
-        ledger = Ledger(pool(), None)
+        ledger = PoolManager(pool(), None)
         before = ledger.current
-        assert ledger.everything() == [before.inner]
-        assert ledger.everything() == []
+        assert ledger.close_all() == [before.transport]
+        assert ledger.close_all() == []
         with pytest.raises(RuntimeError, match="closed while"):
-            ledger.lend(Lease())
-        assert not before.serves(None, TRUST)
+            ledger.checkout(Lease())
+        assert not before.matches(None, TRUST)
         assert ledger.swap(new := pool(), 0.0) == []
-        assert ledger.lend(Lease()) is new
+        assert ledger.checkout(Lease()) is new
 
     def test_a_pool_whose_users_are_garbage_is_garbage(self) -> None:
         old, lease = pool(), Lease()
-        ledger = Ledger(old, None)
-        ledger.lend(lease)
+        ledger = PoolManager(old, None)
+        ledger.checkout(lease)
         ledger.swap(pool(), 0.0)
         gone = weakref.ref(old)
         del old, lease
@@ -158,20 +158,20 @@ class TestLedger:
         assert gone() is None
 
     def test_a_forgotten_pool_serves_nobody_and_is_not_closed(self) -> None:
-        ledger = Ledger(pool(), None)
-        ledger.forget()
-        assert not ledger.current.serves(None, TRUST)
+        ledger = PoolManager(pool(), None)
+        ledger.discard_after_fork()
+        assert not ledger.current.matches(None, TRUST)
         assert ledger.swap(pool(), 0.0) == []
-        assert ledger.current.serves(None, TRUST)
-        ledger.forget()
-        ledger.forget()
+        assert ledger.current.matches(None, TRUST)
+        ledger.discard_after_fork()
+        ledger.discard_after_fork()
 
 
 @pytest.mark.parametrize("threads", [2, 8])
 def test_lending_and_swapping_at_once(threads: int) -> None:
     """No pool is closed while somebody uses it, and each is closed exactly once."""
-    ledger: Ledger[Inner] = Ledger(pool(), None)
-    made = [ledger.current.inner]
+    ledger: PoolManager[Inner] = PoolManager(pool(), None)
+    made = [ledger.current.transport]
     wrong: list[str] = []
     start = threading.Barrier(threads + 1)
     stop = threading.Event()
@@ -184,10 +184,10 @@ def test_lending_and_swapping_at_once(threads: int) -> None:
         start.wait()
         while not stop.is_set():
             lease = Lease()
-            mine = ledger.lend(lease)
-            if mine.inner.closed:
+            mine = ledger.checkout(lease)
+            if mine.transport.closed:
                 wrong.append("closed in use")
-            close(mine.give_back(lease))
+            close(mine.checkin(lease))
 
     users = [threading.Thread(target=use) for _ in range(threads)]
     for user in users:
@@ -198,7 +198,7 @@ def test_lending_and_swapping_at_once(threads: int) -> None:
         start.wait()
         for _ in range(3000):
             new = pool()
-            made.append(new.inner)
+            made.append(new.transport)
             for inner in ledger.swap(new, 0.0):
                 close(inner)
     finally:

@@ -12,8 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeauth import OidcConfig, OidcOptions, Secret, errors
-from kubeauth._oidc._dialogue import Granted, Reply, Wrong, discovery, grant, granted, token_endpoint
-from kubeauth._oidc._token import ends_of, is_good, last_moment
+from kubeauth._oidc.protocol import (
+    OidcProblem,
+    TokenResponse,
+    TokenSet,
+    build_discovery_request,
+    build_refresh_request,
+    is_valid,
+    last_valid_time,
+    parse_discovery,
+    parse_token_response,
+    read_expiry,
+)
 
 CONFIG = OidcConfig(issuer_url="https://i", client_id="a:b c", client_secret=Secret("s+/="))
 
@@ -42,7 +52,7 @@ def token(claims: Any) -> Secret[str]:
     ],
 )
 def test_an_id_token_ends_when_it_says_o3(claims: Any, ends: float) -> None:
-    assert ends_of(token(claims)) == ends
+    assert read_expiry(token(claims)) == ends
 
 
 @pytest.mark.parametrize(
@@ -64,7 +74,7 @@ def test_an_id_token_ends_when_it_says_o3(claims: Any, ends: float) -> None:
     ],
 )
 def test_what_is_no_id_token_o3(text: str, why: str) -> None:
-    found = ends_of(Secret(text))
+    found = read_expiry(Secret(text))
     assert isinstance(found, str)
     assert why in found
 
@@ -72,46 +82,46 @@ def test_what_is_no_id_token_o3(text: str, why: str) -> None:
 @given(st.text())
 def test_any_text_is_a_token_or_a_reason_o3(text: str) -> None:
     for candidate in (text, f"a.{text}.c", f"a.{encoded(text.encode('utf-8', 'surrogatepass'))}.c"):
-        assert isinstance(ends_of(Secret(candidate)), float | str)
+        assert isinstance(read_expiry(Secret(candidate)), float | str)
 
 
 def test_ten_seconds_before_its_end_it_is_over_o3() -> None:
-    assert is_good(100.0, 89.9)
-    assert not is_good(100.0, 90.0)
-    assert 89.9 < last_moment(100.0) < 90.0
+    assert is_valid(100.0, 89.9)
+    assert not is_valid(100.0, 90.0)
+    assert 89.9 < last_valid_time(100.0) < 90.0
 
 
 @pytest.mark.parametrize("url", ["https://i/x", "https://i/x/"])
 def test_where_an_issuer_says_where_it_is_asked_o5(url: str) -> None:
-    call = discovery(url)
+    call = build_discovery_request(url)
     assert (call.url, call.body) == ("https://i/x/.well-known/openid-configuration", None)
 
 
-def json_reply(body: Any, status: int = 200) -> Reply:
-    return Reply(status, "application/json", json.dumps(body).encode())
+def json_reply(body: Any, status: int = 200) -> TokenResponse:
+    return TokenResponse(status, "application/json", json.dumps(body).encode())
 
 
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (Reply(404, "text/html", b"x" * 79 + b"abc"), f'404: "{"x" * 79}a..."'),
-        (Reply(500, "", b'say "no"\n\x1b[31m'), '500: "say \\"no\\"\\n\\u001b[31m"'),
-        (Reply(200, "", b"<html>"), "failed to decode provider discovery object"),
+        (TokenResponse(404, "text/html", b"x" * 79 + b"abc"), f'404: "{"x" * 79}a..."'),
+        (TokenResponse(500, "", b'say "no"\n\x1b[31m'), '500: "say \\"no\\"\\n\\u001b[31m"'),
+        (TokenResponse(200, "", b"<html>"), "failed to decode provider discovery object"),
         (json_reply([]), "failed to decode provider discovery object"),
         (json_reply({}), "doesn't contain a token_endpoint"),
         (json_reply({"token_endpoint": 3}), "doesn't contain a token_endpoint"),
         (json_reply({"token_endpoint": "file:///etc/passwd"}), "doesn't contain a token_endpoint"),
     ],
 )
-def test_what_is_no_discovery_o5(reply: Reply, why: str) -> None:
-    found = token_endpoint(reply)
-    assert isinstance(found, Wrong)
+def test_what_is_no_discovery_o5(reply: TokenResponse, why: str) -> None:
+    found = parse_discovery(reply)
+    assert isinstance(found, OidcProblem)
     assert why in found.reason
     assert found.advice
 
 
 def test_the_client_says_who_it_is_as_x_oauth2_does_o6() -> None:
-    header = grant("https://i/t", CONFIG, Secret("r&r"), in_header=True)
+    header = build_refresh_request("https://i/t", CONFIG, Secret("r&r"), in_header=True)
     assert header.authorization is not None
     pair = base64.b64decode(header.authorization.reveal().removeprefix("Basic "))
     assert pair == b"a%3Ab+c:s%2B%2F%3D"
@@ -120,7 +130,7 @@ def test_the_client_says_who_it_is_as_x_oauth2_does_o6() -> None:
         "grant_type": ["refresh_token"],
         "refresh_token": ["r&r"],
     }
-    params = grant("https://i/t", CONFIG, Secret("r&r"), in_header=False)
+    params = build_refresh_request("https://i/t", CONFIG, Secret("r&r"), in_header=False)
     assert params.authorization is None
     assert params.body is not None
     said = parse_qs(params.body.reveal().decode())
@@ -128,7 +138,7 @@ def test_the_client_says_who_it_is_as_x_oauth2_does_o6() -> None:
     public = OidcConfig(issuer_url="https://i", client_id="i")
     assert (
         b"client_secret"
-        not in (grant("u", public, Secret("r"), in_header=False).body or Secret(b"")).reveal()
+        not in (build_refresh_request("u", public, Secret("r"), in_header=False).body or Secret(b"")).reveal()
     )
     for call in (header, params):
         assert "r&r" not in repr(call)
@@ -136,10 +146,12 @@ def test_the_client_says_who_it_is_as_x_oauth2_does_o6() -> None:
 
 def test_what_an_issuer_grants_o6() -> None:
     body = {"access_token": "a", "id_token": "i", "refresh_token": "r", "expires_in": 3}
-    assert granted(json_reply(body, 201), ()) == Granted(Secret("i"), Secret("r"))
-    form = Reply(200, "application/x-www-form-urlencoded; charset=utf-8", b"access_token=a&id_token=i")
-    assert granted(form, ()) == Granted(Secret("i"), None)
-    assert granted(json_reply({"access_token": "a", "id_token": 3}), ()) == Granted(None, None)
+    assert parse_token_response(json_reply(body, 201), ()) == TokenSet(Secret("i"), Secret("r"))
+    form = TokenResponse(
+        200, "application/x-www-form-urlencoded; charset=utf-8", b"access_token=a&id_token=i"
+    )
+    assert parse_token_response(form, ()) == TokenSet(Secret("i"), None)
+    assert parse_token_response(json_reply({"access_token": "a", "id_token": 3}), ()) == TokenSet(None, None)
 
 
 @pytest.mark.parametrize(
@@ -152,19 +164,19 @@ def test_what_an_issuer_grants_o6() -> None:
         ),
         (json_reply({"error": "invalid_grant"}, 200), "invalid_grant", True),
         (json_reply({"error": "e", "error_description": "x" * 99}, 400), f'"e" "{"x" * 80}..."', True),
-        (Reply(503, "text/html", b"s3ntinel"), "cannot fetch token: status 503", True),
+        (TokenResponse(503, "text/html", b"s3ntinel"), "cannot fetch token: status 503", True),
         (json_reply(["s3ntinel"], 500), "cannot fetch token: status 500", True),
-        (Reply(200, "text/html", b"s3ntinel"), "cannot parse the reply (status 200)", False),
-        (Reply(200, "text/plain", b""), "cannot parse the reply", False),
+        (TokenResponse(200, "text/html", b"s3ntinel"), "cannot parse the reply (status 200)", False),
+        (TokenResponse(200, "text/plain", b""), "cannot parse the reply", False),
         (json_reply({"id_token": "s3ntinel"}), "missing access_token", False),
         (json_reply({"error": "my s3ntinel", "error_description": "s3ntinel?"}, 400), "my <hidden>", True),
     ],
 )
-def test_what_an_issuer_refuses_o6(reply: Reply, why: str, was_refused: bool) -> None:
-    found = granted(reply, ("s3ntinel", ""))
-    assert isinstance(found, Wrong)
+def test_what_an_issuer_refuses_o6(reply: TokenResponse, why: str, was_refused: bool) -> None:
+    found = parse_token_response(reply, ("s3ntinel", ""))
+    assert isinstance(found, OidcProblem)
     assert why in found.reason
-    assert found.was_refused == was_refused
+    assert found.is_rejected == was_refused
     assert found.advice
     assert "s3ntinel" not in repr(found) + repr(reply)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeauth._config._proxy import choose_proxy
+from kubeauth._config.urls import choose_proxy
 from tests.proxies import TABLE
 
 

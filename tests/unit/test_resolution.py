@@ -9,9 +9,9 @@ import pytest
 
 import kubeauth
 from kubeauth import Impersonation, Secret
-from kubeauth._config._merge import merge, with_absolute_cluster_paths, with_absolute_user_paths
-from kubeauth._config._model import AuthProvider, Cluster, Context, ExecStanza, Kubeconfig, User
-from kubeauth._config._validate import all_problems, cluster_problems, context_problems, user_problems
+from kubeauth._config.kubeconfig import AuthProvider, Cluster, Context, ExecEntry, Kubeconfig, User
+from kubeauth._config.resolve import merge_kubeconfigs, resolve_cluster_paths, resolve_user_paths
+from kubeauth._config.validate import validate_cluster, validate_context, validate_kubeconfig, validate_user
 from kubeauth.errors import ConfigError, KubeConfigError
 from tests.kubeconfigs import EXTENSION, document, load, plugin
 
@@ -32,18 +32,18 @@ def test_the_first_file_wins_by_whole_entry_k17() -> None:
         current_context="x",
     )
     third = Kubeconfig(contexts={"x": Context(user="v")}, current_context="y")
-    merged = merge([first, second, third])
+    merged = merge_kubeconfigs([first, second, third])
     assert merged.users == {"u": User(username="first", origin="/1"), "v": User(username="v")}
     assert merged.contexts == {"x": Context(user="u")}
     assert merged.current_context == "x"
-    assert merge([]) == Kubeconfig()
+    assert merge_kubeconfigs([]) == Kubeconfig()
 
 
 def test_relative_paths_count_from_the_entrys_own_file_k18_k20() -> None:
     cluster = Cluster(certificate_authority="pki/ca.crt", origin="/home/me/.kube/config")
-    assert with_absolute_cluster_paths(cluster, "/cwd").certificate_authority == "/home/me/.kube/pki/ca.crt"
+    assert resolve_cluster_paths(cluster, "/cwd").certificate_authority == "/home/me/.kube/pki/ca.crt"
     user = User(client_certificate="../c", client_key="/abs/../k", token_file="./t", origin="/a/b/config")
-    found = with_absolute_user_paths(user, "/cwd")
+    found = resolve_user_paths(user, "/cwd")
     assert (found.client_certificate, found.client_key, found.token_file) == ("/a/c", "/abs/../k", "/a/b/t")
 
 
@@ -58,7 +58,7 @@ def test_relative_paths_count_from_the_entrys_own_file_k18_k20() -> None:
     ],
 )
 def test_a_command_is_a_path_only_with_a_separator_k21(command: str, resolved: str) -> None:
-    user = with_absolute_user_paths(User(exec=ExecStanza(command=command), origin="/a/config"), "/cwd")
+    user = resolve_user_paths(User(exec=ExecEntry(command=command), origin="/a/config"), "/cwd")
     assert user.exec is not None
     assert user.exec.command == resolved
 
@@ -181,7 +181,7 @@ def test_whole_files_are_checked_more_strictly_k30() -> None:
         clusters={"c": Cluster(server="s"), "bad": Cluster()},
         current_context="nope",
     )
-    assert [problem.message for problem in all_problems(config, readable)] == [
+    assert [problem.message for problem in validate_kubeconfig(config, readable)] == [
         "context was not found for specified context: nope",
         "empty context name is not allowed",
         'user was not specified for context "bare"',
@@ -193,8 +193,8 @@ def test_whole_files_are_checked_more_strictly_k30() -> None:
         "requesting uid, groups or user-extra for bad without impersonating a user",
         'no server found for cluster "bad"',
     ]
-    assert all_problems(Kubeconfig(), readable) == []
-    assert context_problems("good", config.contexts["good"], config) == []
+    assert validate_kubeconfig(Kubeconfig(), readable) == []
+    assert validate_context("good", config.contexts["good"], config) == []
 
 
 def test_user_overrides_are_by_field_but_pairs_go_together_k31() -> None:
@@ -282,13 +282,13 @@ CLUSTERS: list[tuple[str, Cluster, list[str]]] = [
 
 @pytest.mark.parametrize(("name", "cluster", "messages"), CLUSTERS)
 def test_clusters_are_checked_k35_k36_k37(name: str, cluster: Cluster, messages: list[str]) -> None:
-    found = [problem.message for problem in cluster_problems(name, cluster, readable)]
+    found = [problem.message for problem in validate_cluster(name, cluster, readable)]
     assert len(found) == len(messages)
     assert all(text in message for text, message in zip(messages, found, strict=True))
 
 
 def test_a_ca_path_must_be_readable_k37() -> None:
-    (problem,) = cluster_problems("c", Cluster(server="s", certificate_authority="/p", origin="/o"), missing)
+    (problem,) = validate_cluster("c", Cluster(server="s", certificate_authority="/p", origin="/o"), missing)
     assert problem.message == "unable to read certificate-authority /p for c due to No such file or directory"
     assert (problem.path, problem.field) == ("/o", 'clusters["c"].cluster.certificate-authority')
 
@@ -306,12 +306,12 @@ USERS: list[tuple[User, list[str]]] = [
     (User(token=Secret("t"), username="n"), ["found [token basicAuth], only one is allowed"]),
     (User(token=Secret("t"), password=Secret("p")), ["found [token basicAuth], only one is allowed"]),
     (User(token_file="f", username="n"), []),
-    (User(token=Secret("t"), exec=ExecStanza(**EXEC), **CERT), []),
-    (User(exec=ExecStanza(**EXEC), auth_provider=AuthProvider()), ["authProvider cannot be provided in combination"]),
-    (User(exec=ExecStanza()), ["command must be specified for u", "apiVersion must be specified for u",
+    (User(token=Secret("t"), exec=ExecEntry(**EXEC), **CERT), []),
+    (User(exec=ExecEntry(**EXEC), auth_provider=AuthProvider()), ["authProvider cannot be provided in combination"]),
+    (User(exec=ExecEntry()), ["command must be specified for u", "apiVersion must be specified for u",
                                "interactiveMode must be specified for u"]),
-    (User(exec=ExecStanza(**{**EXEC, "env": (("A", ""), ("", "v"))})), ["env variable name must be specified for u"]),
-    (User(exec=ExecStanza(**{**EXEC, "interactive_mode": "never"})), ['invalid interactiveMode for u: "never"']),
+    (User(exec=ExecEntry(**{**EXEC, "env": (("A", ""), ("", "v"))})), ["env variable name must be specified for u"]),
+    (User(exec=ExecEntry(**{**EXEC, "interactive_mode": "never"})), ['invalid interactiveMode for u: "never"']),
     (User(impersonate="a", impersonate_uid="i", impersonate_groups=("g",)), []),
     (User(impersonate_groups=("g",)), ["requesting uid, groups or user-extra for u without impersonating a user"]),
     (User(impersonate_extra={"k": ()}), ["requesting uid, groups or user-extra"]),
@@ -320,13 +320,13 @@ USERS: list[tuple[User, list[str]]] = [
 
 @pytest.mark.parametrize(("user", "messages"), USERS)
 def test_users_are_checked_k38_k39_k40_k41_k42(user: User, messages: list[str]) -> None:
-    found = [problem.message for problem in user_problems("u", user, readable)]
+    found = [problem.message for problem in validate_user("u", user, readable)]
     assert len(found) == len(messages)
     assert all(text in message for text, message in zip(messages, found, strict=True))
 
 
 def test_certificate_paths_must_be_readable_k38() -> None:
-    found = user_problems("u", User(client_certificate="/c", client_key="/k"), missing)
+    found = validate_user("u", User(client_certificate="/c", client_key="/k"), missing)
     assert [problem.message for problem in found] == [
         "unable to read client-cert /c for u due to No such file or directory",
         "unable to read client-key /k for u due to No such file or directory",

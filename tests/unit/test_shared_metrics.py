@@ -23,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kubeauth.gmsa._reviews import ReviewMetrics
 from kubeauth.metrics import Collector, Counts
 from kubeauth.metrics._families import POLICY_CALLS
-from kubeauth.metrics._shared import SHARED, Shared
+from kubeauth.metrics._multiprocess import SHARED, Shared
 from tests.unit.test_metrics import NOW, Source
 
 CALLS = "rest_client_exec_plugin_call_total,call_status=no_error,code=0"
@@ -347,9 +347,9 @@ def test_a_fork_waits_for_who_is_writing_but_not_for_ever(monkeypatch: pytest.Mo
     writer = threading.Thread(target=hold)
     writer.start()
     assert held.wait(60)
-    monkeypatch.setattr("kubeauth.metrics._shared._PATIENCE", 0.01)
+    monkeypatch.setattr("kubeauth.metrics._multiprocess._PATIENCE", 0.01)
     assert child() == 0  # it gave up waiting, and the child has a lock of its own
-    monkeypatch.setattr("kubeauth.metrics._shared._PATIENCE", 60.0)
+    monkeypatch.setattr("kubeauth.metrics._multiprocess._PATIENCE", 60.0)
     threading.Timer(0.1, done.set).start()
     assert child() == 0
     assert done.is_set()  # the fork came after

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from kubeauth import errors
-from kubeauth._transport._httpx import ClientCertificateError
+from kubeauth._transport.httpx import ClientCertificateError
 from tests.soak.gauges import growth
 from tests.soak.ledger import Ledger
 from tests.soak.verdict import BUSY, CUT, DOWN, NO_CREDENTIAL, OURS, Asked, of_answer, of_error
@@ -117,7 +117,7 @@ def test_an_error_of_the_plugin_needs_a_run_like_that(runs: list[Run], verdict: 
 
 
 def test_a_plugin_that_hangs_is_another_matter() -> None:
-    error = errors.PluginTimeout("it hangs", command="plugin", seconds=2.0)
+    error = errors.PluginTimeout("it hangs", command="plugin", timeout=2.0)
     assert of_error(error, ASKED, Facts(ran=[Run("hangs", 998.0)])) == NO_CREDENTIAL
     assert of_error(error, ASKED, Facts(ran=[Run("fails", 998.0)])) == OURS
 

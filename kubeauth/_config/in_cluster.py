@@ -1,0 +1,113 @@
+"""The configuration that a pod is given (K65-K68)."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from kubeauth._config.client_config import ClientConfig, ConfigOrigin, set_origin
+from kubeauth._config.environment import Environment
+from kubeauth._config.files import describe_os_error, read_file, split_pem_certificates
+from kubeauth._config.kubeconfig import Overrides
+from kubeauth._config.urls import InvalidURL, parse_server_url
+from kubeauth._secret import Secret
+from kubeauth.errors import InClusterError
+
+logger = logging.getLogger("kubeauth.config")
+
+
+def in_cluster_config() -> ClientConfig:
+    """The configuration of the pod this process runs in, from its service account.
+
+    Raises InClusterError outside a pod, or where the service account's token is not mounted.
+    """
+    return load_in_cluster(Environment(), Overrides())
+
+
+def is_in_cluster(environment: Environment) -> bool:
+    """Whether this looks like a pod (K66)."""
+    token = os.path.join(environment.service_account, "token")
+    return bool(
+        environment.environ.get("KUBERNETES_SERVICE_HOST")
+        and environment.environ.get("KUBERNETES_SERVICE_PORT")
+        and os.path.exists(token)
+        and not os.path.isdir(token)
+    )
+
+
+def read_in_cluster_namespace(environment: Environment) -> str:
+    """POD_NAMESPACE, else the service account's namespace, else `default` (K68)."""
+    if named := environment.environ.get("POD_NAMESPACE"):
+        return named
+    try:
+        found = read_file(os.path.join(environment.service_account, "namespace")).decode().strip()
+    except (OSError, UnicodeDecodeError):
+        return "default"
+    return found or "default"
+
+
+def load_in_cluster(environment: Environment, overrides: Overrides) -> ClientConfig:
+    """The pod's configuration with the few overrides that apply to it (K67)."""
+    host = environment.environ.get("KUBERNETES_SERVICE_HOST", "")
+    port = environment.environ.get("KUBERNETES_SERVICE_PORT", "")
+    if not host or not port:
+        raise InClusterError(
+            "unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT "
+            "must be defined. They are set in every pod; outside one, use load_config with a kubeconfig."
+        )
+    token_file = os.path.join(environment.service_account, "token")
+    token: Secret[str] | None = _read_token(token_file)
+    ca_file = _find_ca_file(os.path.join(environment.service_account, "ca.crt"))
+    address = f"[{host}]:{port}" if ":" in host or "%" in host else f"{host}:{port}"
+    user, cluster = overrides.user_info, overrides.cluster_info
+    if user.token or user.token_file:
+        token, token_file = user.token or None, user.token_file
+    try:
+        server = parse_server_url(cluster.server or f"https://{address}")
+    except InvalidURL as error:
+        raise InClusterError(
+            f"unable to load in-cluster configuration: invalid server: {error}. "
+            "It comes from KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT."
+        ) from None
+    config = ClientConfig(
+        server=server,
+        namespace=overrides.namespace or read_in_cluster_namespace(environment),
+        ca_file=cluster.certificate_authority or ca_file,
+        token=token,
+        token_file=token_file or None,
+    )
+    return set_origin(config, ConfigOrigin(in_cluster=True, namespace=config.namespace))
+
+
+def _read_token(path: str) -> Secret[str]:
+    """The token as it stands in the file, like client-go: whoever uses the file trims it (K61)."""
+    try:
+        return Secret(read_file(path).decode())
+    except OSError as error:
+        why = describe_os_error(error)
+    except UnicodeDecodeError:
+        why = "it is not text"
+    raise InClusterError(
+        f"unable to load in-cluster configuration: cannot read the service account's token {path}: {why}. "
+        "Does the pod set automountServiceAccountToken: false?",
+        path=path,
+    )
+
+
+def _find_ca_file(path: str) -> str | None:
+    """`path` if it holds certificates. client-go only logs a bad one, and trusts the system's roots."""
+    import ssl  # outside a pod a kubeconfig is read without it
+
+    why = "it holds no certificate"
+    try:
+        blocks = split_pem_certificates(read_file(path))
+        for block in blocks:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=block)
+        if blocks:
+            return path
+    except ssl.SSLError:
+        why = "one of its certificates cannot be parsed"
+    except OSError as error:
+        why = describe_os_error(error)
+    logger.warning("expected to load the root CA of the cluster from %s, but: %s", path, why)
+    return None

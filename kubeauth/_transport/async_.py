@@ -1,0 +1,246 @@
+"""Sign and send requests to the cluster, and send requests to other origins without credentials."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from abc import abstractmethod
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, Generic
+
+from kubeauth._credentials.credential import Credential, Unauthorized
+from kubeauth._credentials.refreshable import RefreshableSource
+from kubeauth._transport.async_backend import Lock, new_lock, run_blocking, shield
+from kubeauth._transport.base import TransportBase, logger
+from kubeauth._transport.pools import Pool
+from kubeauth._transport.redaction import hide_locals
+from kubeauth._transport.signing import is_authenticated
+from kubeauth._transport.tls import count_handshakes
+from kubeauth._transport.tls_errors import find_tls_error
+from kubeauth._transport.types import AsyncStream, AsyncTransportLike, Request, Response
+from kubeauth.errors import KubeAuthError
+
+
+class AsyncLeasedStream:
+    """A response body that returns its lease when it is closed, so that a retired pool can be closed."""
+
+    def __init__(self) -> None:
+        self.pool: Pool[AsyncTransportLike[Any, Any]] | None = None
+        self.body: AsyncStream | None = None
+        self.network: Any = None
+
+    def __aiter__(self) -> Any:
+        if self.body is None:
+            raise RuntimeError("the response is closed")
+        return self.body.__aiter__()
+
+    def abort(self) -> None:
+        """Shut the connection down, so that a blocked read returns.
+
+        Not closed: another thread may be reading, and the descriptor would be reused.
+        """
+        connection = self.network and self.network.get_extra_info("socket")
+        if connection is not None:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    async def aclose(self) -> None:
+        """Close the body, and the pool if it is retired and this was its last response."""
+        # Drop both references: a response that is still referenced must not keep connections open.
+        body, self.body = self.body, None
+        pool, self.pool = self.pool, None
+        self.network = None
+        try:
+            if body is not None:
+                await body.aclose()
+        finally:
+            transport = None if pool is None else pool.checkin(self)
+            if transport is not None:
+                with shield():
+                    await transport.aclose()
+
+
+class AsyncTransport(TransportBase[AsyncTransportLike[Request, Response]], Generic[Request, Response]):
+    """Signs a copy of each request to the cluster; sends other requests unchanged."""
+
+    _pool_lock: Lock
+
+    def _new_lock(self) -> Lock:
+        return new_lock()
+
+    async def handle_async_request(self, request: Request) -> Response:
+        """Send `request`; once more with another credential if the server responds with 401."""
+        self._validate(request)
+        if not self._signer.is_cluster_origin(request.url):
+            return await self._send_public(request)
+        now = self._now()
+        credential = self._source.cached_if_fresh(now) or await self._get_credential(request)
+        response = await self._send_signed(request, credential, now)
+        if response.status_code == 401 and self._refreshable is not None:
+            return await self._retry_after_401(self._refreshable, request, response, credential)
+        return response
+
+    async def aclose(self) -> None:
+        """Close all connections, and stop a plugin that no other client waits for."""
+        self._close_count += 1
+        try:
+            if self._refreshable is not None and self._refreshable.release(self):
+                with shield():
+                    await run_blocking(self._refreshable.stop)
+        finally:
+            transports = [*self._pools.close_all(), *self._public_transports.values()]
+            self._public_transports.clear()
+            with shield():
+                await self._close_all(transports)
+
+    async def _get_credential(self, request: Request) -> Credential:
+        if self._refreshable is not None and self._signer.has_authorization(request.headers):
+            return self._source.current
+        close_count = self._close_count
+        if self._refreshable is not None:
+            self._refreshable.acquire(self)  # the client may have been closed, and is used again
+        credential = await self._source.aget()
+        self._check_not_closed(close_count)
+        return credential
+
+    async def _send_signed(self, request: Request, credential: Credential, now: float) -> Response:
+        """Sign with `credential` and send, on connections with its client certificate."""
+        trust = self._trust.cached_if_fresh(now) or await self._trust.aget()
+        if not self._pools.current.matches(credential.client_certificate, trust):
+            await self._rotate()
+        if now >= self._pools.deadline:
+            for lease in self._pools.expired_leases(now):
+                lease.abort()
+        signed = self._sign(request, credential)
+        if logger.isEnabledFor(logging.DEBUG):
+            self._log_request(signed)
+        response = await self._send_once(signed)
+        if response is None:
+            logger.debug("stale keep-alive connection, retrying")
+            response = await self._send_once(signed, can_retry=False)
+        assert response is not None  # noqa: S101 -- only None if it may be retried
+        return response
+
+    async def _send_once(self, request: Request, *, can_retry: bool = True) -> Response | None:
+        """Send on a lease of its own. None if the connection was stale and the request may be retried."""
+        lease = self._new_lease()
+        pool = lease.pool = self._pools.checkout(lease)
+        handled, handshakes_before = sys.exception(), count_handshakes()
+        try:
+            response = await pool.transport.handle_async_request(request)
+        except BaseException as error:
+            await lease.aclose()
+            hide_locals(error, handled)
+            tls_error = find_tls_error(error, handled)
+            explained = None if tls_error is None else self._tls_error(tls_error, pool, None)
+            if explained is not None:
+                raise explained from error
+            if not can_retry or not self._is_stale_connection(error):
+                raise
+            if not self._can_retry(request, pool, handshakes_before):
+                raise
+            return None
+        pool.has_responded = True
+        lease.body = response.stream
+        lease.network = response.extensions.get("network_stream")
+        if response.is_closed:
+            # Transports in memory return closed responses, which are not closed again.
+            await lease.aclose()
+        else:
+            response.stream = lease
+        return response
+
+    async def _retry_after_401(
+        self, source: RefreshableSource, request: Request, response: Response, rejected: Credential
+    ) -> Response:
+        """Refresh the credential and send `request` again; else return the 401, unread."""
+        if self._signer.has_authorization(request.headers):
+            return response
+        close_count = self._close_count
+        try:
+            newer = await source.aget(Unauthorized(rejected, self._signer.origin))
+            if not self._can_replay(request, rejected, newer):
+                return response
+            self._check_not_closed(close_count)
+            await self._drain(response)
+        except KubeAuthError as error:
+            logger.warning("401 from the API server, and the credential could not be refreshed: %s", error)
+            return response
+        except BaseException:
+            with shield():
+                await response.stream.aclose()
+            raise
+        logger.debug("401 from the API server, retrying with a refreshed credential")
+        replayed = await self._send_signed(request, newer, self._now())
+        if is_authenticated(replayed.status_code):
+            source.reset_rate_limit(self._signer.origin)
+        return replayed
+
+    async def _drain(self, response: Response) -> None:
+        """Read a short response, so that its connection can be reused; close it."""
+        try:
+            # All of it or nothing: trio complains if a generator of httpx is abandoned.
+            if not response.is_closed and self._has_short_body(response):
+                async for _ in response.stream:
+                    pass
+        except Exception:
+            # The connection is not reused, and the request is sent on another.
+            logger.debug("the body of a 401 could not be read")
+        finally:
+            with shield():
+                await response.stream.aclose()
+
+    async def _rotate(self) -> None:
+        """Switch to a new pool. Responses on the old one are not interrupted."""
+        async with self._pool_lock:
+            # Read here: a request that waited for the lock must not switch back to an older credential.
+            credential, trust = self._source.current, self._trust.current
+            if self._refreshable is not None:
+                self._refreshable.acquire(self)  # the client may have been closed
+            if not self._pools.current.matches(credential.client_certificate, trust):
+                pool = await run_blocking(self._rebuild_pool, credential, trust)
+                if pool is not self._pools.current:
+                    with shield():
+                        await self._close_all(self._pools.swap(pool, self._now()))
+
+    async def _send_public(self, request: Request) -> Response:
+        """Send to another origin: without credentials, and with the system's trust."""
+        proxy = self._proxy_for(str(request.url))
+        transport = self._public_transports.get(proxy)
+        if transport is None:
+            async with self._pool_lock:
+                transport = self._public_transports.get(proxy)
+                if transport is None:
+                    transport = await run_blocking(self._new_public_transport, proxy)
+                    self._public_transports[proxy] = transport
+        handled = sys.exception()
+        try:
+            return await transport.handle_async_request(request)
+        except BaseException as error:
+            # The frames may hold the proxy's password.
+            hide_locals(error, handled)
+            tls_error = find_tls_error(error, handled)
+            explained = None if tls_error is None else self._tls_error(tls_error, None, request)
+            if explained is None:
+                raise
+            raise explained from error
+
+    async def _close_all(self, transports: Iterable[AsyncTransportLike[Request, Response]]) -> None:
+        first_error: BaseException | None = None
+        for transport in transports:
+            try:
+                await transport.aclose()
+            except BaseException as error:  # also if cancelled: the others must be closed
+                first_error = first_error or error
+        if first_error is not None:
+            raise first_error
+
+    @abstractmethod
+    def _new_lease(self) -> AsyncLeasedStream:
+        """Return a stream of the library's class."""
+
+    @abstractmethod
+    def _sign(self, request: Request, credential: Credential) -> Request:
+        """Return a signed copy of `request`; `request` itself if there is nothing to add."""

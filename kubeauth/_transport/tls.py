@@ -1,0 +1,227 @@
+"""Trust: the SSLContext that verifies an API server as client-go does (K50, K50a, K51)."""
+
+from __future__ import annotations
+
+import math
+import os
+import ssl
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from kubeauth._compat import shut_down
+from kubeauth._config.client_config import ClientConfig
+from kubeauth._config.files import describe_os_error, read_file, split_pem_certificates
+from kubeauth._config.validate import redact_path
+from kubeauth._credentials.client_cert import load_client_cert
+from kubeauth._credentials.credential import ClientCertificate
+from kubeauth._credentials.files import PolledFile, PolledValue
+from kubeauth._runtime import Clock
+from kubeauth.errors import TLSError
+
+
+def ssl_context(config: ClientConfig) -> ssl.SSLContext:
+    """A context that trusts what `config` trusts: its CA, or the system's, or anything if it says so.
+
+    It carries `tls_server_name` too, and never a client key. Raises TLSError for a CA that cannot be
+    read or holds no certificate.
+    """
+    return build_cluster_context(config, read_trust(config))
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The CA certificates a cluster is trusted by; None for the system's. Empty: nobody is."""
+
+    ca: bytes | None
+
+
+def read_trust(config: ClientConfig) -> Trust:
+    """The CA as it is now. TLSError if its file cannot be read, or if it must not be given at all."""
+    if not (config.ca_data or config.ca_file):
+        return Trust(None)
+    if config.insecure_skip_tls_verify:
+        raise TLSError(
+            "specifying a root certificates file with the insecure flag is not allowed. "
+            "Remove one of the two."
+        )
+    if config.ca_data:
+        return Trust(config.ca_data)
+    where = redact_path(config.ca_file or "")
+    try:
+        return Trust(read_file(config.ca_file or ""))
+    except OSError as error:
+        raise TLSError(
+            f"cannot read the CA file {where}: {describe_os_error(error)}. Check the path."
+        ) from error
+
+
+def build_cluster_context(
+    config: ClientConfig, trust: Trust, identity: ClientCertificate | None = None
+) -> ssl.SSLContext:
+    """What connections to the cluster are made with: trust, server name, and who we are."""
+    if config.tls_server_name:
+        context: ssl.SSLContext = _build_named_context(config.tls_server_name)
+    else:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.sslsocket_class = _CountedSocket
+    context.sslobject_class = _CountedObject
+    _configure(context, config, trust)
+    if identity is not None:
+        load_client_cert(context, identity)
+    return context
+
+
+def _build_named_context(name: str) -> ssl.SSLContext:
+    context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
+    # As Go: a final dot does not count, and an IPv6 address may stand in brackets.
+    context.server_name = name.removesuffix(".").removeprefix("[").removesuffix("]")
+    try:
+        if context.server_name:
+            context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO())
+            return context
+    except (ValueError, TypeError):  # UnicodeError is one of them
+        pass
+    raise TLSError(f"tls-server-name {name!r} cannot be the name of a server. Check it in the kubeconfig.")
+
+
+def build_proxy_context(config: ClientConfig, trust: Trust) -> ssl.SSLContext:
+    """For TLS to a proxy: the system's trust and the cluster's, and never the client certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _configure(context, config, trust)
+    if trust.ca is not None:
+        _load_system_roots(context)
+    return context
+
+
+def build_public_context() -> ssl.SSLContext:
+    """For any origin but the cluster's: the system's trust, and nothing of the kubeconfig."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load_system_roots(context)
+    return context
+
+
+def _configure(context: ssl.SSLContext, config: ClientConfig, trust: Trust) -> None:
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # As Go: a name counts if it is among the alternative names, not for being the common one.
+    context.hostname_checks_common_name = False
+    # Go takes any certificate in the bundle as an anchor, an intermediate or a leaf too, and does not
+    # ask for the extensions that OpenSSL's strict mode wants. A bare context is not strict today, but
+    # ssl.create_default_context is since Python 3.13: this stays as it is whatever becomes of that.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if config.insecure_skip_tls_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif trust.ca is None:
+        _load_system_roots(context)
+    elif trust.ca:  # an empty file is an empty pool: nothing is trusted until it is filled
+        load_ca(context, trust, describe_ca(config))
+
+
+def describe_ca(config: ClientConfig) -> str:
+    """Where the CA is, for an error."""
+    if config.ca_data:
+        return "the kubeconfig's certificate-authority-data"
+    return redact_path(config.ca_file or "")
+
+
+def load_ca(context: ssl.SSLContext, trust: Trust, where: str) -> None:
+    """Trusts each certificate of the CA. TLSError if there is none."""
+    loaded = 0
+    for block in split_pem_certificates(trust.ca or b""):
+        # As Go: a block that cannot be parsed does not spoil the others.
+        with suppress(ssl.SSLError, TypeError, ValueError):
+            context.load_verify_locations(cadata=block)
+            loaded += 1
+    if not loaded:
+        raise TLSError(
+            f"unable to load root certificates from {where}: it holds no certificate that can be parsed. "
+            "It must be PEM, starting with -----BEGIN CERTIFICATE-----"
+        )
+
+
+def _load_system_roots(context: ssl.SSLContext) -> None:
+    context.set_default_verify_paths()
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile or (paths.capath and os.path.isdir(paths.capath) and os.listdir(paths.capath)):
+        return
+    import certifi
+
+    context.load_verify_locations(cafile=certifi.where())
+
+
+# How many handshakes this thread or task has begun: how a request learns that its connection was a new one.
+_handshakes: ContextVar[int] = ContextVar("kubeauth_handshakes", default=0)
+count_handshakes = _handshakes.get
+
+
+class _CountedSocket(ssl.SSLSocket):
+    def do_handshake(self, block: bool = False) -> None:
+        _handshakes.set(_handshakes.get() + 1)
+        super().do_handshake(block)
+
+    def shutdown(self, how: int) -> None:
+        shut_down(self, how)
+
+
+class _CountedObject(ssl.SSLObject):
+    def do_handshake(self) -> None:
+        _handshakes.set(_handshakes.get() + 1)
+        super().do_handshake()
+
+
+class _NamedContext(ssl.SSLContext):
+    """Asks for, and verifies, one name whatever host it connects to.
+
+    On the context rather than in a request extension: that one is lost behind an HTTP proxy.
+    """
+
+    server_name: str | None = None
+
+    def wrap_socket(
+        self,
+        sock: Any,
+        server_side: bool = False,
+        do_handshake_on_connect: bool = True,
+        suppress_ragged_eofs: bool = True,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLSocket:
+        return super().wrap_socket(
+            sock,
+            server_side,
+            do_handshake_on_connect,
+            suppress_ragged_eofs,
+            self.server_name or server_hostname,
+            session,
+        )
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        return super().wrap_bio(incoming, outgoing, server_side, self.server_name or server_hostname, session)
+
+
+CA_INTERVAL = 300.0
+
+
+def build_trust_source(config: ClientConfig, clock: Clock) -> PolledFile[Trust]:
+    """The cluster's CA, and its successors if it is a file. What is no CA leaves the one before."""
+    from_file = bool(config.ca_file and not config.ca_data)
+
+    def check(trust: Trust) -> None:
+        load_ca(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), trust, describe_ca(config))
+
+    due = clock.monotonic() + CA_INTERVAL if from_file else math.inf
+    polled = PolledValue(
+        lambda: read_trust(config), read_trust(config), due=due, interval=CA_INTERVAL, check=check
+    )
+    return PolledFile(polled, clock)
