@@ -25,7 +25,7 @@ from kubeauth._transport.tls import ssl_context
 if TYPE_CHECKING:
     from http.cookiejar import CookieJar
 
-    # As in httpx, which has no public names for them.
+    # httpx has no public names for these.
     Primitive: TypeAlias = str | int | float | bool | None
     AuthTypes: TypeAlias = (
         tuple[str | bytes, str | bytes] | Callable[[httpx.Request], httpx.Request] | httpx.Auth
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncClient", "AsyncKubeTransport", "Client", "KubeAuth", "KubeTransport", "ssl_context"]
 
-# A quiet watch must live: only connecting has a limit.
+# A watch may be quiet for hours: only connecting has a limit.
 TIMEOUT = httpx.Timeout(None, connect=30.0)
 USER_AGENT = build_user_agent(f"python-httpx/{httpx.__version__}")
 
 
 class _Options(TypedDict, total=False):
-    """What is passed on to httpx as it is."""
+    """Passed on to httpx unchanged."""
 
     auth: AuthTypes | None
     params: QueryParamTypes | None
@@ -81,16 +81,16 @@ class AsyncClientOptions(_Options, total=False):
 class Client(ProcessBound, httpx.Client):
     """An httpx.Client for a Kubernetes cluster: `Client().get("/api/v1/namespaces")`.
 
-    Without a config it loads the one kubectl would use, or that of a `context` by name. Paths are relative
-    to the config's server. Trust, credentials and proxy are those of the config; see KubeTransport for what
-    happens to them, and for `transport_factory`, `http1`, `http2`, `limits`, `trust_env`, `drain_timeout` and `clock`.
+    Without a config it loads the one kubectl would use, or that of a `context`. Paths are relative to the
+    config's server. CA, credentials and proxy are those of the config. See KubeTransport for how they are
+    used, and for `transport_factory`, `http1`, `http2`, `limits`, `trust_env`, `drain_timeout` and `clock`.
 
-    Only connecting has a `timeout`, of 30 seconds, so that a quiet watch lives. `options` are httpx's own:
-    `auth`, `params`, `headers`, `cookies`, `follow_redirects`, `max_redirects`, `event_hooks`,
-    `default_encoding` and `mounts`. Everything else is as httpx has it, too.
+    `timeout` is 30 seconds for connecting and unlimited for everything else, so that a watch may be quiet.
+    `options` are httpx's own: `auth`, `params`, `headers`, `cookies`, `follow_redirects`, `max_redirects`,
+    `event_hooks`, `default_encoding` and `mounts`. Everything else is as in httpx, too.
 
-    Raises ConfigError, TLSError or CredentialError for what is wrong with the config, and TypeError for
-    options that would take effect beside it: `verify`, `cert`, `proxy` and `transport`.
+    Raises ConfigError, TLSError or CredentialError if the config is not valid, and TypeError for options
+    that contradict it: `verify`, `cert`, `proxy` and `transport`.
     """
 
     def __init__(
@@ -128,14 +128,14 @@ class Client(ProcessBound, httpx.Client):
         _set_headers(self.headers, options.get("headers"), config)
 
     def status(self) -> Status:
-        """Where the credential comes from, what it is, when it ends, and what went wrong last."""
+        """Return the credential's source, kind and expiry, and the last error."""
         return self._kube_transport.status()
 
 
 class AsyncClient(ProcessBound, httpx.AsyncClient):
     """As Client, an httpx.AsyncClient for asyncio and trio: `await client.get("/api/v1/namespaces")`.
 
-    Belongs to the event loop it is first used in; in a child after a fork, to one of the child's own.
+    Belongs to the event loop in which it is first used; in a forked child, to a loop of the child.
     """
 
     def __init__(
@@ -173,19 +173,19 @@ class AsyncClient(ProcessBound, httpx.AsyncClient):
         _set_headers(self.headers, options.get("headers"), config)
 
     def status(self) -> Status:
-        """Where the credential comes from, what it is, when it ends, and what went wrong last."""
+        """Return the credential's source, kind and expiry, and the last error."""
         return self._kube_transport.status()
 
 
 def _base_url(config: ClientConfig) -> httpx.URL:
-    # A password in the address is sent as a header: here it would be in every line that httpx logs.
+    # httpx sends a password in the URL as a header, and would log it with every request.
     return httpx.URL(config.server).copy_with(userinfo=b"")
 
 
-def _set_headers(headers: httpx.Headers, given: HeaderTypes | None, config: ClientConfig) -> None:
-    """Our defaults in the place of httpx's, where the caller gave none."""
-    given = httpx.Headers(given)
-    if "User-Agent" not in given:
+def _set_headers(headers: httpx.Headers, own: HeaderTypes | None, config: ClientConfig) -> None:
+    """Replace httpx's defaults by ours, unless the caller has set the header."""
+    own = httpx.Headers(own)
+    if "User-Agent" not in own:
         headers["User-Agent"] = USER_AGENT
-    if config.disable_compression and "Accept-Encoding" not in given:
+    if config.disable_compression and "Accept-Encoding" not in own:
         del headers["Accept-Encoding"]

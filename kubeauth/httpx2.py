@@ -32,7 +32,7 @@ from kubeauth._transport.tls import ssl_context
 if TYPE_CHECKING:
     from http.cookiejar import CookieJar
 
-    # As in httpx2, which has no public names for them.
+    # httpx2 has no public names for these.
     Primitive: TypeAlias = str | int | float | bool | None
     AuthTypes: TypeAlias = (
         tuple[str | bytes, str | bytes] | Callable[[httpx2.Request], httpx2.Request] | httpx2.Auth
@@ -59,13 +59,13 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncClient", "AsyncKubeTransport", "Client", "KubeAuth", "KubeTransport", "ssl_context"]
 
-# A quiet watch must live: only connecting has a limit.
+# A watch may be quiet for hours: only connecting has a limit.
 TIMEOUT = httpx2.Timeout(None, connect=30.0)
 USER_AGENT = build_user_agent(f"python-httpx2/{httpx2.__version__}")
 
 
 class _Options(TypedDict, total=False):
-    """What is passed on to httpx2 as it is."""
+    """Passed on to httpx2 unchanged."""
 
     auth: AuthTypes | None
     params: QueryParamTypes | None
@@ -88,16 +88,16 @@ class AsyncClientOptions(_Options, total=False):
 class Client(ProcessBound, httpx2.Client):
     """An httpx2.Client for a Kubernetes cluster: `Client().get("/api/v1/namespaces")`.
 
-    Without a config it loads the one kubectl would use, or that of a `context` by name. Paths are relative
-    to the config's server. Trust, credentials and proxy are those of the config; see KubeTransport for what
-    happens to them, and for `transport_factory`, `http1`, `http2`, `limits`, `trust_env`, `drain_timeout` and `clock`.
+    Without a config it loads the one kubectl would use, or that of a `context`. Paths are relative to the
+    config's server. CA, credentials and proxy are those of the config. See KubeTransport for how they are
+    used, and for `transport_factory`, `http1`, `http2`, `limits`, `trust_env`, `drain_timeout` and `clock`.
 
-    Only connecting has a `timeout`, of 30 seconds, so that a quiet watch lives. `options` are httpx2's own:
-    `auth`, `params`, `headers`, `cookies`, `follow_redirects`, `max_redirects`, `event_hooks`,
-    `default_encoding` and `mounts`. Everything else is as httpx2 has it, too.
+    `timeout` is 30 seconds for connecting and unlimited for everything else, so that a watch may be quiet.
+    `options` are httpx2's own: `auth`, `params`, `headers`, `cookies`, `follow_redirects`, `max_redirects`,
+    `event_hooks`, `default_encoding` and `mounts`. Everything else is as in httpx2, too.
 
-    Raises ConfigError, TLSError or CredentialError for what is wrong with the config, and TypeError for
-    options that would take effect beside it: `verify`, `cert`, `proxy` and `transport`.
+    Raises ConfigError, TLSError or CredentialError if the config is not valid, and TypeError for options
+    that contradict it: `verify`, `cert`, `proxy` and `transport`.
     """
 
     def __init__(
@@ -135,14 +135,14 @@ class Client(ProcessBound, httpx2.Client):
         _set_headers(self.headers, options.get("headers"), config)
 
     def status(self) -> Status:
-        """Where the credential comes from, what it is, when it ends, and what went wrong last."""
+        """Return the credential's source, kind and expiry, and the last error."""
         return self._kube_transport.status()
 
 
 class AsyncClient(ProcessBound, httpx2.AsyncClient):
     """As Client, an httpx2.AsyncClient for asyncio and trio: `await client.get("/api/v1/namespaces")`.
 
-    Belongs to the event loop it is first used in; in a child after a fork, to one of the child's own.
+    Belongs to the event loop in which it is first used; in a forked child, to a loop of the child.
     """
 
     def __init__(
@@ -180,19 +180,19 @@ class AsyncClient(ProcessBound, httpx2.AsyncClient):
         _set_headers(self.headers, options.get("headers"), config)
 
     def status(self) -> Status:
-        """Where the credential comes from, what it is, when it ends, and what went wrong last."""
+        """Return the credential's source, kind and expiry, and the last error."""
         return self._kube_transport.status()
 
 
 def _base_url(config: ClientConfig) -> httpx2.URL:
-    # A password in the address is sent as a header: here it would be in every line that httpx2 logs.
+    # httpx2 sends a password in the URL as a header, and would log it with every request.
     return httpx2.URL(config.server).copy_with(userinfo=b"")
 
 
-def _set_headers(headers: httpx2.Headers, given: HeaderTypes | None, config: ClientConfig) -> None:
-    """Our defaults in the place of httpx2's, where the caller gave none."""
-    given = httpx2.Headers(given)
-    if "User-Agent" not in given:
+def _set_headers(headers: httpx2.Headers, own: HeaderTypes | None, config: ClientConfig) -> None:
+    """Replace httpx2's defaults by ours, unless the caller has set the header."""
+    own = httpx2.Headers(own)
+    if "User-Agent" not in own:
         headers["User-Agent"] = USER_AGENT
-    if config.disable_compression and "Accept-Encoding" not in given:
+    if config.disable_compression and "Accept-Encoding" not in own:
         del headers["Accept-Encoding"]

@@ -119,7 +119,9 @@ class Face:
 
         def over(*args: Any, **options: Any) -> Any:
             if "limits" in options:
-                options.setdefault("transport_factory", partial(self.PlainTransport, limits=options.pop("limits")))
+                options.setdefault(
+                    "transport_factory", partial(self.PlainTransport, limits=options.pop("limits"))
+                )
             return make(*args, **{"transport_factory": self.PlainTransport} | options)
 
         return over if self.direct else make

@@ -1,4 +1,4 @@
-"""Imports point down only, as the drawing in docs/architecture.md has it."""
+"""Imports point down only, as the table in docs/development/architecture.md says."""
 
 from __future__ import annotations
 

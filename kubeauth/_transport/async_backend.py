@@ -1,4 +1,4 @@
-"""The verbs that differ by colour, for event loops. `_threads` has the same for callers that may block."""
+"""Operations that differ between event loops and threads, for event loops; `sync_backend` is for threads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import ParamSpec, TypeAlias, TypeVar
 
-import anyio  # it loads its parts when they are first used: who has no event loop needs none
+import anyio  # loads its parts when they are first used: sync clients need none of them
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -20,13 +20,13 @@ def new_lock() -> Lock:
 
 
 async def run_blocking(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Does `work`, which takes a moment, in a thread. To its end: what it makes must find an owner."""
+    """Run short `work` in a thread. Not abandoned when cancelled: its result must be closed."""
     from anyio import to_thread
 
-    # A limiter of its own: an application that keeps all threads busy must not hold us up.
+    # A limiter of its own: an application may keep all of anyio's threads busy.
     return await to_thread.run_sync(partial(work, *args, **kwargs), limiter=anyio.CapacityLimiter(1))
 
 
 def shield() -> AbstractContextManager[object]:
-    """What happens in here is not cut short by a cancelled task."""
+    """Return a context in which cancellation is deferred."""
     return anyio.CancelScope(shield=True)

@@ -1,4 +1,4 @@
-"""A time limit for a whole request: a timeout of httpx begins anew with each byte that arrives."""
+"""Deadline: a time limit for a whole request. A timeout of httpx restarts with each byte that arrives."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Self
 
 
 class Deadline:
-    """Cuts the connections when the time is up. For one request after the other, by callers that may block.
+    """Shuts the connections down when the time is up. For one request at a time, of sync clients.
 
-    `with deadline: client.get(url, extensions={"trace": deadline.notice})`
+    `with deadline: client.get(url, extensions={"trace": deadline.on_trace})`
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -20,7 +20,7 @@ class Deadline:
         self.has_expired = False
         self._seconds = seconds
         self._timer: threading.Timer | None = None
-        # They stay from one request to the next: that may go over the same, or back to an earlier one.
+        # Retained between requests: the next one may reuse any of these connections.
         self._connections: tuple[socket.socket, ...] = ()
 
     def __enter__(self) -> Self:
@@ -28,7 +28,7 @@ class Deadline:
         if self._seconds is not None:
             self._timer = threading.Timer(max(self._seconds, 0), self.abort)
             self._timer.daemon = True
-            with suppress(RuntimeError):  # too many threads: then it is httpx's timeout alone
+            with suppress(RuntimeError):  # too many threads: only httpx's own timeout applies
                 self._timer.start()
         return self
 
@@ -37,26 +37,27 @@ class Deadline:
             self._timer.cancel()
 
     def on_trace(self, _event: str, info: Mapping[str, Any]) -> None:
-        """Called by httpcore for all that it does: what it connects is a stream with a socket."""
-        found = getattr(info.get("return_value"), "get_extra_info", None)
-        if found is not None:
+        """Remember each connection that httpcore opens: the event's return value has a socket."""
+        get_extra_info = getattr(info.get("return_value"), "get_extra_info", None)
+        if get_extra_info is not None:
             still_open = [each for each in self._connections if each.fileno() != -1]
-            connected = found("socket")
+            connected = get_extra_info("socket")
             self._connections = (*still_open, connected) if connected is not None else tuple(still_open)
             if self.has_expired:
                 self.abort()
 
     def forget_connections(self) -> bool:
-        """Leaves the connections alone until the next is noticed. False if it is too late for that.
+        """Do not abort connections until the next one is opened. False if the time is up already.
 
-        For a handshake, which has a time limit of its own: ssl loses a socket that is cut before it begins.
+        For a TLS handshake, which has its own timeout: ssl loses a socket that is shut down before it.
         """
         self._connections = ()
         return not self.has_expired
 
     def abort(self) -> None:
+        """Shut all connections down now."""
         self.has_expired = True
         for connection in self._connections:
             with suppress(OSError):
-                # Not closed: the descriptor would be somebody else's while it is read from.
+                # Not closed: the descriptor could be reused while another thread reads from it.
                 connection.shutdown(socket.SHUT_RDWR)

@@ -1,8 +1,7 @@
-"""How an OIDC issuer is reached: with its own CA or the system's, through the environment's proxy (O5).
+"""HTTP requests to OIDC issuers: with the issuer's CA or the system's, and the environment's proxy (O5).
 
-With httpx, which every installation has, whatever library the client is of: these are small blocking
-requests, in a thread if there is an event loop, and proxies and trust are there already. Nothing of the
-cluster's is used.
+Always with httpx, which is always installed, also below an httpx2 client: these are small blocking requests,
+in a thread if there is an event loop. Nothing of the cluster's configuration is used.
 """
 
 from __future__ import annotations
@@ -31,68 +30,70 @@ _MAX_REDIRECTS = 10
 
 @dataclass(frozen=True, slots=True)
 class HttpxFactory:
-    """How issuers are reached."""
+    """Builds the function with which an OidcProvider sends its requests."""
 
     trust_env: bool = True
 
     def build_fetch(self, config: OidcConfig) -> Fetch:
-        """TLSError if the issuer's CA is none."""
+        """Return that function. TLSError if the issuer's CA is not valid."""
         issuer = ClientConfig(server=config.issuer_url, ca_data=config.ca_data, ca_file=config.ca_file)
-        why = ""
+        reason = ""
         try:
             ssl_context(issuer)
         except TLSError as error:
-            why = str(error)
-        if why:
-            raise TLSError(f"{CA} of the auth provider oidc: {why}")
-        return lambda call: _fetch(call, issuer, config.options.timeout, trust_env=self.trust_env)
+            reason = str(error)
+        if reason:
+            raise TLSError(f"{CA} of the auth provider oidc: {reason}")
+        return lambda request: _fetch(request, issuer, config.options.timeout, trust_env=self.trust_env)
 
 
 def _fetch(
-    call: TokenRequest, issuer: ClientConfig, timeout: float, *, trust_env: bool
+    request: TokenRequest, issuer: ClientConfig, timeout: float, *, trust_env: bool
 ) -> TokenResponse | NoResponse:
-    """Follows redirects of a GET, as Go does; a POST holds a token, and goes nowhere else."""
-    ends = time.monotonic() + timeout
+    """Send `request`. Redirects of a GET are followed, as in Go; a POST contains a token, so they are not."""
+    deadline_at = time.monotonic() + timeout
     for _ in range(_MAX_REDIRECTS):
-        reply = _fetch_once(call, issuer, timeout, ends, trust_env=trust_env)
-        if not isinstance(reply, str):
-            return reply
-        call = TokenRequest(reply)
+        result = _fetch_once(request, issuer, timeout, deadline_at, trust_env=trust_env)
+        if not isinstance(result, str):
+            return result
+        request = TokenRequest(result)
     return NoResponse(f"stopped after {_MAX_REDIRECTS} redirects")
 
 
 def _fetch_once(
-    call: TokenRequest, issuer: ClientConfig, timeout: float, ends: float, *, trust_env: bool
+    request: TokenRequest, issuer: ClientConfig, timeout: float, deadline_at: float, *, trust_env: bool
 ) -> TokenResponse | NoResponse | str:
-    """The reply; or where it is, after a redirect. The errors of httpx hold the request: none gets out."""
+    """Return the response, or the URL of a redirect. Raises nothing: httpx's errors hold the request."""
     import httpx
 
-    deadline = Deadline(ends - time.monotonic())
+    deadline = Deadline(deadline_at - time.monotonic())
     try:
         with (
             deadline,
-            httpx.Client(transport=_build_transport(call.url, issuer, trust_env), timeout=timeout) as client,
+            httpx.Client(
+                transport=_build_transport(request.url, issuer, trust_env), timeout=timeout
+            ) as client,
             client.stream(
-                "GET" if call.body is None else "POST",
-                call.url,
-                headers=_build_headers(call),
-                content=call.body.reveal() if call.body else None,
+                "GET" if request.body is None else "POST",
+                request.url,
+                headers=_build_headers(request),
+                content=request.body.reveal() if request.body else None,
                 extensions={"trace": deadline.on_trace},
             ) as response,
         ):
-            if call.body is None and response.has_redirect_location:
-                return urljoin(call.url, response.headers["Location"])
+            if request.body is None and response.has_redirect_location:
+                return urljoin(request.url, response.headers["Location"])
             if "Content-Encoding" in response.headers:
-                # Nobody asked for one, and a few kilobytes may be gigabytes.
-                return NoResponse("it sent a compressed answer, which it was not asked for")
+                # We requested identity, and a few kilobytes may decompress to gigabytes.
+                return NoResponse("the response is compressed, which was not requested")
             body = b""
             for part in response.iter_bytes():
                 body += part
                 if len(body) > MAX_RESPONSE_SIZE:
-                    return NoResponse(f"it said more than {MAX_RESPONSE_SIZE // 2**20} MiB")
-            # What has come to its end is kept, however late: the token that it was asked with is spent.
-            says_its_end = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
-            if deadline.has_expired and not says_its_end:
+                    return NoResponse(f"the response is larger than {MAX_RESPONSE_SIZE // 2**20} MiB")
+            # A complete response is used, however late: the refresh token it was requested with is used up.
+            has_length = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
+            if deadline.has_expired and not has_length:
                 return _timed_out(timeout)
             return TokenResponse(response.status_code, response.headers.get("Content-Type", ""), body)
     except httpx.TimeoutException:
@@ -102,25 +103,25 @@ def _fetch_once(
             return _timed_out(timeout)
         return NoResponse(str(error).rstrip(".") or type(error).__name__)
     except ValueError:
-        # An address that httpx takes and the layers below it do not; each says so in words of its own.
-        return NoResponse("it named an address that is none")
+        # A URL that httpx accepts, and the layers below it do not.
+        return NoResponse("it redirected to an invalid URL, or the URL is not valid")
 
 
 def _build_transport(url: str, issuer: ClientConfig, trust_env: bool) -> httpx.HTTPTransport:
     import httpx
 
-    chosen = choose_proxy(url, proxy_url=None, environ=os.environ if trust_env else {})
+    proxy_url = choose_proxy(url, proxy_url=None, environ=os.environ if trust_env else {})
     proxy = None
-    if chosen is not None:
-        require_proxy(Secret(chosen))
-        is_https = chosen.lower().startswith("https:")
-        proxy = httpx.Proxy(
-            chosen, ssl_context=build_proxy_context(issuer, read_trust(issuer)) if is_https else None
-        )
+    if proxy_url is not None:
+        require_proxy(Secret(proxy_url))
+        context = None
+        if proxy_url.lower().startswith("https:"):
+            context = build_proxy_context(issuer, read_trust(issuer))
+        proxy = httpx.Proxy(proxy_url, ssl_context=context)
     return httpx.HTTPTransport(ssl_context(issuer), proxy=proxy)
 
 
-def _build_headers(call: TokenRequest) -> dict[str, str]:
+def _build_headers(request: TokenRequest) -> dict[str, str]:
     import httpx
 
     headers = {
@@ -128,12 +129,12 @@ def _build_headers(call: TokenRequest) -> dict[str, str]:
         "Accept": "application/json",
         "Accept-Encoding": "identity",
     }
-    if call.authorization is not None:
-        headers["Authorization"] = call.authorization.reveal()
-    if call.body is not None:
+    if request.authorization is not None:
+        headers["Authorization"] = request.authorization.reveal()
+    if request.body is not None:
         headers["Content-Type"] = "application/x-www-form-urlencoded"
     return headers
 
 
 def _timed_out(timeout: float) -> NoResponse:
-    return NoResponse(f"it did not answer within {timeout:g} seconds (OidcOptions.timeout)")
+    return NoResponse(f"no response within {timeout:g} seconds (OidcOptions.timeout)")

@@ -50,8 +50,8 @@ class Pool(Generic[Transport]):
         self._leases: set[Lease] = set()
         self._retired = False
         self._closing = False
-        # Guards _closing: a pool is closed once, and never checked out after. Reentrant: the garbage collector
-        # may interrupt the thread that holds it, and check in the lease of a response.
+        # Guards _closing: a pool is closed once, and never checked out after. Reentrant: the garbage
+        # collector may interrupt the thread that holds it, and check in the lease of a response.
         self._lock = threading.RLock()
 
     @property

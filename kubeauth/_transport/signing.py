@@ -74,8 +74,8 @@ def _encode_impersonation(impersonate: Impersonation) -> list[tuple[bytes, bytes
     for name, value in headers:
         if any(char < " " or char == "\x7f" for char in value) or value != value.strip():
             raise ConfigError(
-                f"{name} cannot be sent: it begins or ends with a blank, or contains a control character. Check as, "
-                "as-uid, as-groups and as-user-extra of the user."
+                f"{name} cannot be sent: it begins or ends with a blank, or contains a control character. "
+                "Check as, as-uid, as-groups and as-user-extra of the user."
             )
     return [(name.encode(), value.encode("utf-8", "surrogatepass")) for name, value in headers]
 

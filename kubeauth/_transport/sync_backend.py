@@ -1,4 +1,4 @@
-"""The verbs that differ by colour, for callers that may block. `_loops` has the same for event loops."""
+"""Operations that differ between event loops and threads, for threads; `async_backend` is for event loops."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def new_lock() -> Lock:
 
 
 def run_blocking(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Does `work`, which may block."""
+    """Run `work` here."""
     return work(*args, **kwargs)
 
 
 def shield() -> AbstractContextManager[object]:
-    """What happens in here is not cut short. Nobody cancels a thread."""
+    """Return a context that does nothing: threads are not cancelled."""
     return nullcontext()

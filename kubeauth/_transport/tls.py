@@ -1,4 +1,4 @@
-"""Trust: the SSLContext that verifies an API server as client-go does (K50, K50a, K51)."""
+"""SSL contexts that verify an API server as client-go does, and the CA they use (K50, K50a, K51, K53)."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from kubeauth.errors import TLSError
 
 
 def ssl_context(config: ClientConfig) -> ssl.SSLContext:
-    """A context that trusts what `config` trusts: its CA, or the system's, or anything if it says so.
+    """Return a context that verifies servers as `config` says: with its CA, the system's, or not at all.
 
-    It carries `tls_server_name` too, and never a client key. Raises TLSError for a CA that cannot be
-    read or holds no certificate.
+    It uses `tls_server_name` too, and never a client certificate. Raises TLSError for a CA that cannot be
+    read or contains no certificate.
     """
     return build_cluster_context(config, read_trust(config))
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The CA certificates a cluster is trusted by; None for the system's. Empty: nobody is."""
+    """The CA certificates that a server's is verified with; None for the system's. Empty: trust no server."""
 
     ca: bytes | None
 
 
 def read_trust(config: ClientConfig) -> Trust:
-    """The CA as it is now. TLSError if its file cannot be read, or if it must not be given at all."""
+    """Read the CA. TLSError if that fails, or if there is one beside insecure-skip-tls-verify."""
     if not (config.ca_data or config.ca_file):
         return Trust(None)
     if config.insecure_skip_tls_verify:
@@ -58,9 +58,9 @@ def read_trust(config: ClientConfig) -> Trust:
 
 
 def build_cluster_context(
-    config: ClientConfig, trust: Trust, identity: ClientCertificate | None = None
+    config: ClientConfig, trust: Trust, client_certificate: ClientCertificate | None = None
 ) -> ssl.SSLContext:
-    """What connections to the cluster are made with: trust, server name, and who we are."""
+    """Return the context for connections to the cluster: CA, server name and client certificate."""
     if config.tls_server_name:
         context: ssl.SSLContext = _build_named_context(config.tls_server_name)
     else:
@@ -68,26 +68,26 @@ def build_cluster_context(
     context.sslsocket_class = _CountedSocket
     context.sslobject_class = _CountedObject
     _configure(context, config, trust)
-    if identity is not None:
-        load_client_cert(context, identity)
+    if client_certificate is not None:
+        load_client_cert(context, client_certificate)
     return context
 
 
 def _build_named_context(name: str) -> ssl.SSLContext:
     context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
-    # As Go: a final dot does not count, and an IPv6 address may stand in brackets.
+    # As Go: a trailing dot is ignored, and an IPv6 address may be in brackets.
     context.server_name = name.removesuffix(".").removeprefix("[").removesuffix("]")
     try:
         if context.server_name:
             context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO())
             return context
-    except (ValueError, TypeError):  # UnicodeError is one of them
+    except (ValueError, TypeError):  # also UnicodeError, a ValueError
         pass
-    raise TLSError(f"tls-server-name {name!r} cannot be the name of a server. Check it in the kubeconfig.")
+    raise TLSError(f"tls-server-name {name!r} is not a valid server name. Check it in the kubeconfig.")
 
 
 def build_proxy_context(config: ClientConfig, trust: Trust) -> ssl.SSLContext:
-    """For TLS to a proxy: the system's trust and the cluster's, and never the client certificate."""
+    """Return the context for TLS to a proxy: the system's CAs and the cluster's, no client certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _configure(context, config, trust)
     if trust.ca is not None:
@@ -96,7 +96,7 @@ def build_proxy_context(config: ClientConfig, trust: Trust) -> ssl.SSLContext:
 
 
 def build_public_context() -> ssl.SSLContext:
-    """For any origin but the cluster's: the system's trust, and nothing of the kubeconfig."""
+    """Return the context for other origins than the cluster: the system's CAs only."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _load_system_roots(context)
@@ -105,11 +105,11 @@ def build_public_context() -> ssl.SSLContext:
 
 def _configure(context: ssl.SSLContext, config: ClientConfig, trust: Trust) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # As Go: a name counts if it is among the alternative names, not for being the common one.
+    # As Go: only subject alternative names are compared, not the common name.
     context.hostname_checks_common_name = False
-    # Go takes any certificate in the bundle as an anchor, an intermediate or a leaf too, and does not
-    # ask for the extensions that OpenSSL's strict mode wants. A bare context is not strict today, but
-    # ssl.create_default_context is since Python 3.13: this stays as it is whatever becomes of that.
+    # Go accepts any certificate in the bundle as an anchor, also an intermediate or a leaf, and does not
+    # require the extensions that OpenSSL's strict mode does. ssl.create_default_context is strict since
+    # Python 3.13; a bare context is not today, but may become so.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if config.insecure_skip_tls_verify:
@@ -117,28 +117,28 @@ def _configure(context: ssl.SSLContext, config: ClientConfig, trust: Trust) -> N
         context.verify_mode = ssl.CERT_NONE
     elif trust.ca is None:
         _load_system_roots(context)
-    elif trust.ca:  # an empty file is an empty pool: nothing is trusted until it is filled
+    elif trust.ca:  # an empty file is an empty pool: no server is trusted until the file is written
         load_ca(context, trust, describe_ca(config))
 
 
 def describe_ca(config: ClientConfig) -> str:
-    """Where the CA is, for an error."""
+    """Return where the CA comes from, for an error."""
     if config.ca_data:
         return "the kubeconfig's certificate-authority-data"
     return redact_path(config.ca_file or "")
 
 
-def load_ca(context: ssl.SSLContext, trust: Trust, where: str) -> None:
-    """Trusts each certificate of the CA. TLSError if there is none."""
+def load_ca(context: ssl.SSLContext, trust: Trust, source: str) -> None:
+    """Load each certificate of the CA. TLSError if there is no valid one."""
     loaded = 0
     for block in split_pem_certificates(trust.ca or b""):
-        # As Go: a block that cannot be parsed does not spoil the others.
+        # As Go: a block that cannot be parsed is ignored.
         with suppress(ssl.SSLError, TypeError, ValueError):
             context.load_verify_locations(cadata=block)
             loaded += 1
     if not loaded:
         raise TLSError(
-            f"unable to load root certificates from {where}: it holds no certificate that can be parsed. "
+            f"unable to load root certificates from {source}: it contains no valid certificate. "
             "It must be PEM, starting with -----BEGIN CERTIFICATE-----"
         )
 
@@ -153,7 +153,7 @@ def _load_system_roots(context: ssl.SSLContext) -> None:
     context.load_verify_locations(cafile=certifi.where())
 
 
-# How many handshakes this thread or task has begun: how a request learns that its connection was a new one.
+# How many handshakes this thread or task has started: if it does not change, a connection was reused.
 _handshakes: ContextVar[int] = ContextVar("kubeauth_handshakes", default=0)
 count_handshakes = _handshakes.get
 
@@ -174,9 +174,9 @@ class _CountedObject(ssl.SSLObject):
 
 
 class _NamedContext(ssl.SSLContext):
-    """Asks for, and verifies, one name whatever host it connects to.
+    """Sends and verifies one server name, whatever host it connects to.
 
-    On the context rather than in a request extension: that one is lost behind an HTTP proxy.
+    A request extension could do that too, but httpcore ignores it behind an HTTP proxy.
     """
 
     server_name: str | None = None
@@ -214,7 +214,7 @@ CA_INTERVAL = 300.0
 
 
 def build_trust_source(config: ClientConfig, clock: Clock) -> PolledFile[Trust]:
-    """The cluster's CA, and its successors if it is a file. What is no CA leaves the one before."""
+    """Return the cluster's CA; a file is read again every five minutes. An invalid one is ignored."""
     from_file = bool(config.ca_file and not config.ca_data)
 
     def check(trust: Trust) -> None:

@@ -99,8 +99,8 @@ def describe_client_cert_error(
             "client-certificate and client-key."
         )
     return (
-        f"{peer} requires a client certificate ({alert}), and the kubeconfig's user has none. Use a user with "
-        "client-certificate and client-key."
+        f"{peer} requires a client certificate ({alert}), and the kubeconfig's user has none. Use a user "
+        "with client-certificate and client-key."
     )
 
 

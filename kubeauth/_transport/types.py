@@ -1,4 +1,4 @@
-"""What httpx and httpx2 have in common, as far as we touch it."""
+"""Protocols for what kubeauth uses of httpx, httpx2 and the adapters' libraries."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ ResponseT_co = TypeVar("ResponseT_co", bound=ResponseLike, covariant=True)
 
 
 class SyncTransportLike(Protocol[RequestT_contra, ResponseT_co]):
-    """A transport of either library."""
+    """An underlying transport."""
 
     def handle_request(self, request: RequestT_contra) -> ResponseT_co: ...
     def close(self) -> None: ...
 
 
 class AsyncTransportLike(Protocol[RequestT_contra, ResponseT_co]):
-    """A transport of either library, for event loops."""
+    """An underlying transport, for event loops."""
 
     async def handle_async_request(self, request: RequestT_contra) -> ResponseT_co: ...
     async def aclose(self) -> None: ...

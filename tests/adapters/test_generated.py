@@ -175,7 +175,7 @@ def test_a_certificate_that_the_server_refuses_is_a_typed_error(
     with APIServer(authority=authority, require_certificate=True) as server:
         config = server.config(identity=pair)
         with generated.drive(config) as api:
-            with pytest.raises(ClientCertificateError, match="refused the client certificate"):
+            with pytest.raises(ClientCertificateError, match="rejected the client certificate"):
                 api.namespaces()
     assert server.requests == []
 

@@ -157,7 +157,7 @@ class TestCertificates:
         found = look(inline(authority.client("alice", not_after=NOW - 4 * DAY)))
         found.bad("client-cert", "whoami")
         assert found.one("client-cert").summary.startswith("ended 4 days ago: ")
-        assert "refused the client certificate" in found.one("whoami").summary
+        assert "rejected the client certificate" in found.one("whoami").summary
 
     def test_one_that_ends_soon(self, look: Look, authority: Authority) -> None:
         pair = authority.client("alice", not_before=NOW - 300 * DAY, not_after=NOW + 9 * DAY)

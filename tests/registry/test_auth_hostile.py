@@ -419,7 +419,11 @@ def test_no_secret_is_ever_shown(
                 with pytest.raises(errors.ChallengeError) as raised:
                     driver.get(registry.url + MANIFEST)
             again = pickle.loads(pickle.dumps(raised.value))
-            assert (again.realm, again.status, again.reason) == (registry.realm, 403, raised.value.reason)
+            assert (again.realm, again.status_code, again.reason) == (
+                registry.realm,
+                403,
+                raised.value.reason,
+            )
             held = list(map(str, package_locals(raised.value, "registry")))
             assert len(held) > 1
             shown += [str(again), repr(again), again.reason, repr(auth), repr(vars(auth)), *held]

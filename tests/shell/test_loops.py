@@ -63,14 +63,14 @@ def test_files_are_read_and_contexts_built_off_the_loop(
             noting(_static, "read_token_file")
             noting(_static, "read_file")
             noting(_tls, "read_file")
-            noting(_state, "cluster_context")
+            noting(_state, "build_cluster_context")
             server.authority.client("dave").write(*files)
             clock.advance(400.0)
             await client.get("/version")
 
     run(aface, main)
     assert [request.common_name for request in server.requests] == ["carol", "dave"]
-    assert set(where) == {"read_token_file", "read_file", "cluster_context"}
+    assert set(where) == {"read_token_file", "read_file", "build_cluster_context"}
     assert all("MainThread" not in names for names in where.values())
 
 

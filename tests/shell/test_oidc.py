@@ -201,7 +201,7 @@ class TestWhatIsWrong:
             (CONFIGURATION, Answer(status=503, body=b"x" * 200), f'503: "{"x" * 80}..."'),
             (CONFIGURATION, Answer(body=b"<html>"), "failed to decode provider discovery object"),
             (CONFIGURATION, Answer(body={}), "doesn't contain a token_endpoint"),
-            (CONFIGURATION, Answer(body=b"x" * 2**21), "said more than 1 MiB"),
+            (CONFIGURATION, Answer(body=b"x" * 2**21), "is larger than 1 MiB"),
             (
                 CONFIGURATION,
                 Answer(status=302, headers={"Location": CONFIGURATION}),
@@ -218,7 +218,7 @@ class TestWhatIsWrong:
             (
                 TOKEN,
                 Answer(body=gzip.compress(b" " * 2**24), headers={"Content-Encoding": "gzip"}),
-                "a compressed answer, which it was not asked for",
+                "the response is compressed, which was not requested",
             ),
             (CONFIGURATION, Answer(hang_up=True), "cannot be reached"),
             (TOKEN, Answer(hang_up=True), "cannot be reached"),

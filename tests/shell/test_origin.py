@@ -177,7 +177,7 @@ def test_the_certificate_of_a_stranger_is_verified_though_the_clusters_is_not(
     with APIServer(authority=Authority("of nobody")) as other, face.client(config) as client:
         assert client.get("/version").status_code == 200
         with pytest.raises(
-            ServerCertificateError, match="not the cluster, so it must have one that"
+            ServerCertificateError, match="not the cluster, so its certificate must be one that"
         ) as caught:
             client.get(f"{other.url}/version")
         assert isinstance(caught.value, face.library.ConnectError)
@@ -238,7 +238,7 @@ class TestKubeAuth:
 
     def test_what_it_could_not_take_back_it_does_not_do(self, face: Face, server: APIServer) -> None:
         """httpx takes Authorization off a redirect, but nothing else, and not always."""
-        with pytest.raises(ConfigError, match=r"impersonates.*Use KubeTransport"):
+        with pytest.raises(ConfigError, match=r"impersonation headers.*Use KubeTransport"):
             face.kubeauth.KubeAuth(server.config(token="t", impersonate=Impersonation(user="dave")))
         with pytest.raises(ConfigError, match=r"port 80.*Use KubeTransport"):
             face.kubeauth.KubeAuth(ClientConfig(server="http://h", token=Secret("t")))

@@ -134,28 +134,28 @@ FAULTS = {
         errors.PluginTimeout,
         r"timed out after 600 seconds\. Set ExecOptions\(timeout=\.\.\.\).*"
         "\nstderr:\n  waiting for a browser",
-        {"seconds": 600.0},
+        {"timeout": 600.0},
         hangs=True,
     ),
     "ignores SIGTERM": Fault(
         does(f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {HANGS}"),
         errors.PluginTimeout,
         "timed out after 600 seconds",
-        {"seconds": 600.0},
+        {"timeout": 600.0},
         hangs=True,
     ),
     "hangs, and so does its child that has its stdout": Fault(
         does(f"fork(); signal.signal(signal.SIGTERM, signal.SIG_IGN); {HANGS}"),
         errors.PluginTimeout,
         "timed out after 600 seconds",
-        {"seconds": 600.0},
+        {"timeout": 600.0},
         hangs=True,
     ),
     "closes its stdout and hangs": Fault(
         does(f"give(token='t'); os.close(1); os.close(2); {HANGS}"),
         errors.PluginTimeout,
         "timed out after 600 seconds",
-        {"seconds": 600.0},
+        {"timeout": 600.0},
         hangs=True,
     ),
     "prints 100 MB": Fault(

@@ -99,7 +99,7 @@ class TestClosing:
                     go(plugin)
                     assert waits.result().status_code == 200
                 # Who asked has closed its client meanwhile: it gets no connections that nobody would close.
-                with pytest.raises(RuntimeError, match="closed while this request was on its way"):
+                with pytest.raises(RuntimeError, match="closed while this request was in progress"):
                     asked.result()
         assert plugin.runs == 1
         assert len(http.requests) == 1
@@ -116,7 +116,7 @@ class TestClosing:
                 wait_until(lambda: plugin.runs == 2)
                 client.close()
                 go(plugin)
-                with pytest.raises(RuntimeError, match="closed while this request was on its way"):
+                with pytest.raises(RuntimeError, match="closed while this request was in progress"):
                     asked.result()
             assert other.get("/version").status_code == 200
         assert plugin.runs == 2

@@ -451,7 +451,7 @@ class TestErrorsSayWho:
     ) -> None:
         config = server.config(identity=server.authority.client("carol"))
         with APIServer(authority=public, require_certificate=True) as other, face.client(config) as client:
-            with pytest.raises(ClientCertificateError, match="shown to nobody else"):
+            with pytest.raises(ClientCertificateError, match="is sent to its cluster only"):
                 client.get(f"{other.url}/version")
 
     def test_a_proxy_that_wants_one(self, face: Face, server: APIServer, authority: Authority) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from kubeauth import ClientConfig
+from kubeauth import ClientConfig, load_config
 from kubeauth.errors import ClientCertificateError, ServerCertificateError, TLSError
-from kubeauth.testing import APIServer, Authority
+from kubeauth.testing import APIServer, Authority, PluginScript
 from tests.faces import Face
 
 YESTERDAY = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
@@ -127,7 +127,7 @@ def test_a_common_name_is_no_name_k50a(face: Face, authority: Authority) -> None
 def test_what_cannot_be_parsed_does_not_spoil_the_rest_k50(face: Face, server: APIServer, bad: bytes) -> None:
     with face.client(server.config(token="alices-token", ca_data=bad + server.authority.pem)) as client:
         assert client.get("/version").status_code == 200
-    with pytest.raises(TLSError, match="no certificate that can be parsed"):
+    with pytest.raises(TLSError, match="contains no valid certificate"):
         face.Client(server.config(ca_data=bad))
 
 
@@ -184,10 +184,25 @@ class TestServersThatWantACertificate:
                 client.get("/version")
         assert isinstance(caught.value, face.library.ReadError)
 
+    def test_and_a_plugin_returns_a_token_only(
+        self, face: Face, authority: Authority, tmp_path: Path
+    ) -> None:
+        """The error names the plugin: the user has no certificate to configure."""
+        plugin = PluginScript(tmp_path, "get-token")
+        plugin.answer(token="t1")
+        with APIServer(authority=authority, require_certificate=True) as server:
+            config = load_config(server.kubeconfig({"exec": plugin.exec_config()}))
+            with face.client(config) as client, pytest.raises(ClientCertificateError) as caught:
+                client.get("/version")
+        assert len(plugin.runs) == 1
+        assert "requires a client certificate (certificate required)" in str(caught.value)
+        assert f"and the exec plugin {plugin.path} returned none" in str(caught.value)
+        assert "t1" not in str(caught.value)
+
     def test_and_get_one_of_another_ca(self, face: Face, authority: Authority) -> None:
         pair = Authority("other").client("mallory")
         with APIServer(authority=authority, require_certificate=True) as server:
-            with face.client(server.config(identity=pair)) as client, pytest.raises(ClientCertificateError, match="refused the client certificate"):  # fmt: skip
+            with face.client(server.config(identity=pair)) as client, pytest.raises(ClientCertificateError, match="rejected the client certificate"):  # fmt: skip
                 client.get("/version")
         assert server.requests == []
 
