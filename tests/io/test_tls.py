@@ -49,9 +49,14 @@ class Server:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             thread = threading.Thread(target=self._serve, args=(listener, context), daemon=True)
             thread.start()
-            yield listener.getsockname()[1]
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
+            try:
+                yield listener.getsockname()[1]
+            finally:
+                # Also after a handshake that failed. Closing a listener does not end a thread in accept(): after
+                # a signal, as SIGCHLD of a plugin, the kernel restarts it with the same number, and by then that
+                # is the listener of another server, whose client is then answered by this one.
+                listener.shutdown(socket.SHUT_RDWR)
+                thread.join()
 
     def _serve(self, listener: socket.socket, context: ssl.SSLContext) -> None:
         while True:
@@ -208,6 +213,13 @@ def test_tls_server_name_holds_for_event_loops_too_k51() -> None:
     context = kubeauth.ssl_context(config(ca_data=pem(ROOT), tls_server_name="api.internal"))
     tls = context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), False, "wrong.example")
     assert tls.server_hostname == "api.internal"
+
+
+def test_the_server_of_these_tests_ends_after_a_handshake_that_failed() -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(ConnectionError), Server(LEAF).listening():
+        raise ConnectionError
+    assert set(threading.enumerate()) <= before
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated:DeprecationWarning")
