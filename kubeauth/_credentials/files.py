@@ -99,7 +99,7 @@ class ReloadingValue(ProcessBound, ABC, Generic[T]):
 
     def _publish(self) -> None:
         self._value, self._due = self._build()
-        self._is_constant = self._due == math.inf
+        self.is_constant = self._due == math.inf
         # By the wall clock too: the monotonic clock may stop while the machine sleeps.
         self._due_date = self._clock.time() + self._due - self._clock.monotonic()
 
@@ -110,7 +110,7 @@ class ReloadingValue(ProcessBound, ABC, Generic[T]):
 
     def cached_if_fresh(self, now: float) -> T | None:
         """Return the value if it is not due yet. Most requests call nothing else."""
-        return self._value if self._is_constant or not self._is_due(now) else None
+        return self._value if self.is_constant or not self._is_due(now) else None
 
     def _is_due(self, now: float, grace: float = 0.0) -> bool:
         return now >= self._due + grace or self._clock.time() >= self._due_date + grace

@@ -91,6 +91,7 @@ class TransportBase(ProcessBound, ABC, Generic[Transport]):
         # Only a plugin or an OIDC issuer can return another credential after a 401 (K64).
         self._refreshable = self._source if isinstance(self._source, RefreshableSource) else None
         self._trust = build_trust_source(config, clock)
+        self._constant_trust = self._trust.current if self._trust.is_constant else None
         self._proxy = self._proxy_for(config.server)
         self._build_error: KubeAuthError | None = None
         self._rebuild_at = 0.0
@@ -119,7 +120,7 @@ class TransportBase(ProcessBound, ABC, Generic[Transport]):
         """Whether `error` is raised for a keep-alive connection that the server has closed."""
 
     def _validate(self, request: RequestLike) -> None:
-        """Raise for a request that was signed by KubeAuth, or whose body is gone."""
+        """Raise for a request that was signed by KubeAuth, or whose body was sent before."""
         if is_body_consumed(request.stream):  # for example when a redirect is followed
             raise self._body_consumed_error()
         if SIGNED_BY_AUTH in request.extensions:
@@ -127,11 +128,6 @@ class TransportBase(ProcessBound, ABC, Generic[Transport]):
                 "this client has both KubeAuth and KubeTransport. KubeTransport does all that KubeAuth does: "
                 "remove auth=KubeAuth(...)."
             )
-
-    def _check_not_closed(self, close_count: int) -> None:
-        """RuntimeError if it was closed while the plugin ran: nothing would close the new connections."""
-        if close_count != self._close_count:
-            raise RuntimeError("the client was closed while this request was in progress")
 
     def _build_pool(self, credential: Credential, trust: Trust) -> Pool[Transport]:
         """Build a pool without connections. Reads no file; takes a millisecond."""

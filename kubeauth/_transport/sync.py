@@ -16,7 +16,7 @@ from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth._transport.base import TransportBase, logger
 from kubeauth._transport.pools import Pool
 from kubeauth._transport.redaction import hide_locals
-from kubeauth._transport.signing import is_authenticated
+from kubeauth._transport.signing import SIGNED_BY_AUTH, is_authenticated
 from kubeauth._transport.sync_backend import Lock, new_lock, run_blocking, shield
 from kubeauth._transport.tls import count_handshakes
 from kubeauth._transport.tls_errors import find_tls_error
@@ -73,7 +73,8 @@ class SyncTransport(TransportBase[SyncTransportLike[Request, Response]], Generic
 
     def handle_request(self, request: Request) -> Response:
         """Send `request`; once more with another credential if the server responds with 401."""
-        self._validate(request)
+        if SIGNED_BY_AUTH in request.extensions or not isinstance(request.stream, self._byte_stream):
+            self._validate(request)
         if not self._signer.is_cluster_origin(request.url):
             return self._send_public(request)
         now = self._now()
@@ -106,9 +107,14 @@ class SyncTransport(TransportBase[SyncTransportLike[Request, Response]], Generic
         self._check_not_closed(close_count)
         return credential
 
+    def _check_not_closed(self, close_count: int) -> None:
+        """RuntimeError if it was closed while the plugin ran: nothing would close the new connections."""
+        if close_count != self._close_count:
+            raise RuntimeError("the client was closed while this request was in progress")
+
     def _send_signed(self, request: Request, credential: Credential, now: float) -> Response:
         """Sign with `credential` and send, on connections with its client certificate."""
-        trust = self._trust.cached_if_fresh(now) or self._trust.get()
+        trust = self._constant_trust or self._trust.cached_if_fresh(now) or self._trust.get()
         if not self._pools.current.matches(credential.client_certificate, trust):
             self._rotate()
         if now >= self._pools.deadline:
