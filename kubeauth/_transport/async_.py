@@ -8,7 +8,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
 from kubeauth._credentials.credential import Credential, Unauthorized
 from kubeauth._credentials.refreshable import RefreshableSource
@@ -65,6 +65,8 @@ class AsyncLeasedStream:
 class AsyncTransport(TransportBase[AsyncTransportLike[Request, Response]], Generic[Request, Response]):
     """Signs a copy of each request to the cluster; sends other requests unchanged."""
 
+    _lease_class: ClassVar[type[AsyncLeasedStream]] = AsyncLeasedStream
+    """A subclass that is a stream of the library, too."""
     _pool_lock: Lock
 
     def _new_lock(self) -> Lock:
@@ -131,7 +133,7 @@ class AsyncTransport(TransportBase[AsyncTransportLike[Request, Response]], Gener
 
     async def _send_once(self, request: Request, *, can_retry: bool = True) -> Response | None:
         """Send on a lease of its own. None if the connection was stale and the request may be retried."""
-        lease = self._new_lease()
+        lease = self._lease_class()
         pool = lease.pool = self._pools.checkout(lease)
         handled, handshakes_before = sys.exception(), count_handshakes()
         try:
@@ -242,10 +244,6 @@ class AsyncTransport(TransportBase[AsyncTransportLike[Request, Response]], Gener
                 first_error = first_error or error
         if first_error is not None:
             raise first_error
-
-    @abstractmethod
-    def _new_lease(self) -> AsyncLeasedStream:
-        """Return a stream of the library's class."""
 
     @abstractmethod
     def _sign(self, request: Request, credential: Credential) -> Request:

@@ -86,6 +86,8 @@ class KubeTransport(_HttpxTransport, SyncTransport[httpx.Request, httpx.Response
     in a child process after a fork.
     """
 
+    _lease_class = _LeasedStream
+
     def __init__(
         self,
         config: ClientConfig | None = None,
@@ -111,9 +113,6 @@ class KubeTransport(_HttpxTransport, SyncTransport[httpx.Request, httpx.Response
             config, create, httpx.URL, trust_env=trust_env, drain_timeout=drain_timeout, clock=clock
         )
 
-    def _new_lease(self) -> LeasedStream:
-        return _LeasedStream()
-
 
 class AsyncKubeTransport(
     _HttpxTransport, AsyncTransport[httpx.Request, httpx.Response], httpx.AsyncBaseTransport
@@ -124,6 +123,8 @@ class AsyncKubeTransport(
 
     Belongs to the event loop in which it is first used; in a forked child, to a loop of the child.
     """
+
+    _lease_class = _AsyncLeasedStream
 
     def __init__(
         self,
@@ -149,9 +150,6 @@ class AsyncKubeTransport(
         super().__init__(
             config, create, httpx.URL, trust_env=trust_env, drain_timeout=drain_timeout, clock=clock
         )
-
-    def _new_lease(self) -> AsyncLeasedStream:
-        return _AsyncLeasedStream()
 
 
 class KubeAuth(AuthFlow[httpx.Request, httpx.Response], httpx.Auth):

@@ -87,6 +87,8 @@ class KubeTransport(_HttpxTransport, SyncTransport[httpx2.Request, httpx2.Respon
     in a child process after a fork.
     """
 
+    _lease_class = _LeasedStream
+
     def __init__(
         self,
         config: ClientConfig | None = None,
@@ -112,9 +114,6 @@ class KubeTransport(_HttpxTransport, SyncTransport[httpx2.Request, httpx2.Respon
             config, create, httpx2.URL, trust_env=trust_env, drain_timeout=drain_timeout, clock=clock
         )
 
-    def _new_lease(self) -> LeasedStream:
-        return _LeasedStream()
-
 
 class AsyncKubeTransport(
     _HttpxTransport, AsyncTransport[httpx2.Request, httpx2.Response], httpx2.AsyncBaseTransport
@@ -125,6 +124,8 @@ class AsyncKubeTransport(
 
     Belongs to the event loop in which it is first used; in a forked child, to a loop of the child.
     """
+
+    _lease_class = _AsyncLeasedStream
 
     def __init__(
         self,
@@ -150,9 +151,6 @@ class AsyncKubeTransport(
         super().__init__(
             config, create, httpx2.URL, trust_env=trust_env, drain_timeout=drain_timeout, clock=clock
         )
-
-    def _new_lease(self) -> AsyncLeasedStream:
-        return _AsyncLeasedStream()
 
 
 class KubeAuth(AuthFlow[httpx2.Request, httpx2.Response], httpx2.Auth):

@@ -222,9 +222,6 @@ class Transport(AsyncTransport[Request, Response]):
     def _body_consumed_error(self) -> Exception:
         return ValueError("the body of this request was sent before, and is gone")
 
-    def _new_lease(self) -> AsyncLeasedStream:
-        return AsyncLeasedStream()
-
     def _sign(self, request: Request, credential: Credential) -> Request:
         return signed(self._signer, request, credential)
 
