@@ -227,7 +227,7 @@ class Exchanges:
 
 def _is_at_hand(stream: object) -> bool:
     """Whether the next part of an answer need not be waited for, as far as that can be known."""
-    return bool(getattr(getattr(stream, "body", None), "is_at_hand", False))
+    return bool(getattr(getattr(stream, "body", None), "has_buffered_data", False))
 
 
 def _nonsense(error: Exception) -> Refused:

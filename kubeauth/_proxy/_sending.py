@@ -12,7 +12,7 @@ class Sending(AsyncDirectTransport):
     """As AsyncDirectTransport. Behind a proxy the target becomes the URL: httpcore would ask that for it."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if self._through is not None:
+        if self._proxy_transport is not None:
             request = copy_request(request, request.headers)
             others = dict(request.extensions)
             request.url = request.url.copy_with(raw_path=others.pop("target"))

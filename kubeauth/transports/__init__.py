@@ -1,6 +1,6 @@
 """Faster transports: `kubeauth.Client(transport_factory=kubeauth.transports.DirectTransport)`.
 
-For httpx; `kubeauth.transports.httpx2` has the same names for httpx2.
+These are for httpx; `kubeauth.transports.httpx2` has the same names for httpx2.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kubeauth.transports._httpx import AsyncDirectTransport as AsyncDirectTransport
     from kubeauth.transports._httpx import DirectTransport as DirectTransport
 
-# httpx2 is not among them: it needs a package that may not be there.
+# httpx2 is left out: `import *` must work where that package is not installed.
 __all__ = ["AsyncDirectTransport", "DirectTransport"]
 
 

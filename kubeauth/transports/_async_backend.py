@@ -1,8 +1,8 @@
-"""Sockets that wait in an event loop, of asyncio or trio. `_threads` has the same for callers that may block.
+"""Non-blocking sockets for asyncio and trio. `_sync_backend` has the same for blocking sockets.
 
-They belong to no loop: it is asked when there is something to wait for, which is once in most requests. The
-streams of asyncio and anyio have TLS put together in Python, between two buffers, which costs more than that.
-TLS may have to write before it can read, and the other way round.
+A connection belongs to no event loop: it uses the running one when it has to wait, which most requests do
+once. The streams of asyncio and anyio run TLS in Python between two memory buffers, which costs more time.
+TLS may have to write before it can read, and to read before it can write.
 """
 
 from __future__ import annotations
@@ -16,91 +16,91 @@ from typing import Any
 import anyio
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from kubeauth.transports._connection import Channel, Library
+from kubeauth.transports._connection import BaseConnection, Library
 from kubeauth.transports._pool import Origin
 
-# As getaddrinfo has it: family, kind, protocol, name, address.
+# An item of the list that getaddrinfo() returns: family, type, protocol, canonical name, socket address.
 Address = tuple[Any, Any, int, str, Any]
 
-# As in RFC 8305: how long an address has to itself before the next is tried beside it.
-_HEAD_START = 0.25
-# How often it may find something to read, and read it, before others have their turn.
-_IN_A_ROW = 4
+# The Connection Attempt Delay of RFC 8305, in seconds.
+_ATTEMPT_DELAY = 0.25
+# How many reads may return at once, without waiting, before other tasks get a turn.
+_MAX_READS_WITHOUT_YIELD = 4
 
 
-class Connection(Channel):
-    """To be read from and written to by tasks. Also what `network_stream` of a response is.
+class Connection(BaseConnection):
+    """A connection for tasks. It is also the `network_stream` of a response.
 
-    So its methods have the signatures of httpcore's.
+    Therefore its methods have the signatures of httpcore's AsyncNetworkStream.
     """
 
-    _in_a_row = 0
+    _reads_without_yield = 0
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 -- httpcore's signature
-        """What comes next; nothing if the other side has closed."""
-        if self._unread:
-            return self._taken(max_bytes)
-        self._reading = True
+        """Return the data that arrives next; empty if the server has closed the connection."""
+        if self._pushed_back:
+            return self._pop_pushed_back(max_bytes)
+        self._is_reading = True
         try:
             if timeout is None:
-                return await self._received(max_bytes)
+                return await self._recv(max_bytes)
             with anyio.fail_after(timeout):
-                return await self._received(max_bytes)
+                return await self._recv(max_bytes)
         except TimeoutError as error:
             raise self._library.ReadTimeout(str(error)) from error
-        except (OSError, ValueError) as error:  # the latter of a TLS connection that is no longer one
+        except (OSError, ValueError) as error:  # ValueError: the socket was closed or its TLS shut down
             raise self._library.ReadError(str(error)) from error
         finally:
-            self._reading = False
-            self._close_if_ended()
+            self._is_reading = False
+            self._close_if_aborted()
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 -- httpcore's signature
-        """All of it."""
-        self._writing = True
+        """Send all of `buffer`."""
+        self._is_writing = True
         try:
             if timeout is None:
-                await self._sent(buffer)
+                await self._send_all(buffer)
             else:
                 with anyio.fail_after(timeout):
-                    await self._sent(buffer)
+                    await self._send_all(buffer)
         except TimeoutError as error:
             raise self._library.WriteTimeout(str(error)) from error
         except (OSError, ValueError) as error:
-            self.has_hung_up = True
+            self.has_write_failed = True
             raise self._library.WriteError(str(error)) from error
         finally:
-            self._writing = False
-            self._close_if_ended()
+            self._is_writing = False
+            self._close_if_aborted()
 
     async def aclose(self) -> None:
-        self.end()
+        self.abort()
 
-    async def _received(self, most: int) -> bytes:
-        if self._in_a_row == _IN_A_ROW:
-            self._in_a_row = 0
+    async def _recv(self, max_bytes: int) -> bytes:
+        if self._reads_without_yield == _MAX_READS_WITHOUT_YIELD:
+            self._reads_without_yield = 0
             await checkpoint()
         while True:
             self._check_open()
             try:
-                data = self._socket.recv(most)
+                data = self._socket.recv(max_bytes)
             except ssl.SSLWantWriteError:
                 wait = anyio.wait_writable
             except (ssl.SSLWantReadError, BlockingIOError):
                 wait = anyio.wait_readable
             else:
-                self._in_a_row += 1
+                self._reads_without_yield += 1
                 return data
-            self._in_a_row = 0
+            self._reads_without_yield = 0
             await wait(self._socket)
 
-    async def _sent(self, buffer: bytes) -> None:
-        # There may be nothing to wait for below, and what is cancelled must not be done.
+    async def _send_all(self, buffer: bytes) -> None:
+        # The loop below may never wait, and then a cancelled request would still be sent.
         await checkpoint_if_cancelled()
-        left = memoryview(buffer)
-        while left:
+        remaining = memoryview(buffer)
+        while remaining:
             self._check_open()
             try:
-                left = left[self._socket.send(left) :]
+                remaining = remaining[self._socket.send(remaining) :]
                 continue
             except ssl.SSLWantReadError:
                 wait = anyio.wait_readable
@@ -110,62 +110,66 @@ class Connection(Channel):
 
 
 async def connect(
-    origin: Origin, context: ssl.SSLContext | None, within: float | None, library: Library
+    origin: Origin, context: ssl.SSLContext | None, connect_timeout: float | None, library: Library
 ) -> Connection:
-    """A new connection, with TLS if there is a context for it."""
+    """Open a connection to `origin`, with TLS if `context` is not None."""
     _, host, port, server_name = origin
     try:
-        with anyio.fail_after(within):
-            connected = await connect_to_first(await _addresses(host, port))
+        with anyio.fail_after(connect_timeout):
+            sock = await connect_to_fastest(await _resolve_host(host, port))
             try:
-                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 if context is not None:
-                    connected = context.wrap_socket(
-                        connected, do_handshake_on_connect=False, server_hostname=server_name
+                    sock = context.wrap_socket(
+                        sock, do_handshake_on_connect=False, server_hostname=server_name
                     )
-                    await _shake_hands(connected)
+                    await _handshake(sock)
             except BaseException:
-                connected.close()
+                sock.close()
                 raise
     except TimeoutError as error:
         raise library.ConnectTimeout(str(error)) from error
-    except (OSError, ValueError) as error:  # the latter for a name that cannot be one
+    except (OSError, ValueError) as error:  # ValueError: an invalid host name
         raise library.ConnectError(str(error)) from error
-    return Connection(connected, origin, library)
+    return Connection(sock, origin, library)
 
 
-async def connect_to(address: Address) -> socket.socket:
-    """A connection to this address."""
-    family, kind, protocol, _, where = address
-    connecting = socket.socket(family, kind, protocol)
+async def connect_to_address(address: Address) -> socket.socket:
+    """Return a non-blocking socket that is connected to `address`."""
+    family, kind, protocol, _, sockaddr = address
+    sock = socket.socket(family, kind, protocol)
     try:
-        connecting.setblocking(False)
+        sock.setblocking(False)
         try:
-            connecting.connect(where)
+            sock.connect(sockaddr)
         except BlockingIOError:
-            await anyio.wait_writable(connecting)
-            if number := connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            await anyio.wait_writable(sock)
+            if number := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                 raise OSError(number, os.strerror(number)) from None
     except BaseException:
-        connecting.close()
+        sock.close()
         raise
-    return connecting
+    return sock
 
 
-async def connect_to_first(
+async def connect_to_fastest(
     addresses: Sequence[Address],
-    one: Callable[[Address], Awaitable[socket.socket]] = connect_to,
-    head_start: float = _HEAD_START,
+    connect_one: Callable[[Address], Awaitable[socket.socket]] = connect_to_address,
+    attempt_delay: float = _ATTEMPT_DELAY,
 ) -> socket.socket:
-    """To the address that answers first; one that does not answer must not keep us from the others."""
-    made: list[socket.socket] = []
-    failures: list[OSError] = []
+    """Return a socket connected to the first address that responds (RFC 8305, Happy Eyeballs).
+
+    The next attempt starts when the previous one fails or `attempt_delay` has passed. Raise the error of the
+    first attempt if all of them fail.
+    """
+    connected: list[socket.socket] = []
+    errors: list[OSError] = []
 
     async def attempt(address: Address, failed: anyio.Event) -> None:
         try:
-            made.append(await one(address))
+            connected.append(await connect_one(address))
         except OSError as error:
-            failures.append(error)
+            errors.append(error)
             failed.set()
         else:
             group.cancel_scope.cancel()
@@ -175,33 +179,33 @@ async def connect_to_first(
             for address in addresses:
                 failed = anyio.Event()
                 group.start_soon(attempt, address, failed)
-                with anyio.move_on_after(head_start):
+                with anyio.move_on_after(attempt_delay):
                     await failed.wait()
     except BaseException:
-        for each in made:
-            each.close()
+        for sock in connected:
+            sock.close()
         raise
-    for spare in made[1:]:
-        spare.close()
-    if not made:
-        raise failures[0]
-    return made[0]
+    for sock in connected[1:]:
+        sock.close()
+    if not connected:
+        raise errors[0]
+    return connected[0]
 
 
-async def _addresses(host: str, port: int) -> Sequence[Address]:
+async def _resolve_host(host: str, port: int) -> Sequence[Address]:
     try:
-        # Whoever has a number need not look it up.
+        # An IP address needs no lookup, and so no thread.
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
         return await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
-async def _shake_hands(connected: ssl.SSLSocket) -> None:
+async def _handshake(sock: ssl.SSLSocket) -> None:
     while True:
         try:
-            return connected.do_handshake()
+            return sock.do_handshake()
         except ssl.SSLWantWriteError:
             wait = anyio.wait_writable
         except ssl.SSLWantReadError:
             wait = anyio.wait_readable
-        await wait(connected)
+        await wait(sock)

@@ -1,4 +1,4 @@
-"""A socket and who uses it: what connections of both colours have in common."""
+"""A connected socket that another thread may abort: the base of the sync and the async connections."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kubeauth._compat import shut_down
 from kubeauth._transport.types import RequestLike
 from kubeauth.transports._pool import Origin
 
-_PORTS = {"http": 80, "https": 443}
-# What is read at once. TLS gives 16 KiB at most.
-SIZE = 65536
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+# Bytes per read. A TLS socket returns at most 16 KiB.
+READ_SIZE = 65536
 
 
 class Library(Protocol):
-    """The module httpx, or httpx2: what it raises."""
+    """The module httpx or httpx2: the exceptions that transports raise."""
 
     @property
     def ConnectError(self) -> type[Exception]: ...
@@ -41,62 +41,66 @@ class Library(Protocol):
     def UnsupportedProtocol(self) -> type[Exception]: ...
 
 
-def origin_of(request: RequestLike, library: Library) -> Origin:
-    """Where a request goes. A websocket begins as any other request."""
+def get_origin(request: RequestLike, library: Library) -> Origin:
+    """Return the origin that `request` is sent to. WebSocket requests start as HTTP requests."""
     url = request.url
     scheme = {"ws": "http", "wss": "https"}.get(url.scheme, url.scheme)
-    if scheme not in _PORTS:
-        raise library.UnsupportedProtocol(f"the URL of a request must be http or https, not {url.scheme!r}")
+    if scheme not in _DEFAULT_PORTS:
+        raise library.UnsupportedProtocol(
+            f"Request URL has an unsupported protocol {url.scheme!r}: use http or https"
+        )
     host = url.raw_host.decode("ascii")
-    return scheme, host, url.port or _PORTS[scheme], request.extensions.get("sni_hostname") or host
+    return scheme, host, url.port or _DEFAULT_PORTS[scheme], request.extensions.get("sni_hostname") or host
 
 
-def refuse_a_limit(max_connections: int | None) -> None:
-    """ValueError for a limit that would not be kept."""
+def reject_connection_limit(max_connections: int | None) -> None:
+    """Raise ValueError if `max_connections` is set: DirectTransport would not enforce it."""
     if max_connections is not None:
         raise ValueError(
-            "a DirectTransport opens as many connections as there are requests at a time: max_connections "
-            "must be None. HTTPTransport of httpx has such a limit."
+            "DirectTransport does not limit the number of connections: max_connections must be None. "
+            "To limit them, use the HTTPTransport of httpx."
         )
 
 
-class Channel:
-    """An open connection, and what can be known of it without waiting.
+class BaseConnection:
+    """An open connection, with the operations that do not wait.
 
-    It may be ended by others than those who use it. But a descriptor that is closed is the next file's, and
-    whoever still reads from it would read that: so it is closed by who reads or writes, if somebody does.
-    Both sides say what they do first and look at what the other has said after: one of them sees it.
+    Any thread may abort a connection that another thread uses. The operating system gives the number of a
+    closed descriptor to the next file that is opened, and a thread that still reads from it would read that
+    file: so if a read or write is in progress, the thread that does it closes the socket afterwards. Each
+    side sets its own flag before it checks the other's, so at least one of them closes the socket.
     """
 
-    def __init__(self, connected: socket.socket, origin: Origin, library: Library) -> None:
+    def __init__(self, sock: socket.socket, origin: Origin, library: Library) -> None:
         self.origin = origin
         self.idle_since = 0.0
-        self.has_hung_up = False
-        """Whether it takes no more."""
-        self._socket = connected
+        self.has_write_failed = False
+        """Whether a write has failed, as when the server has closed the connection."""
+        self._socket = sock
         self._library = library
-        self._unread = b""
-        self._process = os.getpid()
-        self._reading = self._writing = self._ended = False
+        self._pushed_back = b""
+        self._pid = os.getpid()
+        self._is_reading = self._is_writing = self._is_aborted = False
 
-    def end(self) -> None:
-        """Closes it. Whoever reads or writes is told, and closes it."""
-        self._ended = True
-        if self._process != os.getpid():
-            # A child that was forked has a copy of it, in use or not. The connection is the parent's.
+    def abort(self) -> None:
+        """Close the connection at once. A read or write in progress fails, and then closes the socket."""
+        self._is_aborted = True
+        if self._pid != os.getpid():
+            # This process is a forked child: close its copy of the descriptor, but do not shut down the
+            # connection, which belongs to the parent.
             self._socket.close()
-        elif self._reading or self._writing:
+        elif self._is_reading or self._is_writing:
             with suppress(OSError):
                 shut_down(self._socket, socket.SHUT_RDWR)
-        self._close_if_ended()
+        self._close_if_aborted()
 
-    def unread(self, data: bytes) -> None:
-        """Puts back what was read too much: the next to read gets it first."""
-        self._unread = data
+    def push_back(self, data: bytes) -> None:
+        """Make the next read return `data`, which was read beyond the end of the response head."""
+        self._pushed_back = data
 
     @property
     def is_readable(self) -> bool:
-        """Whether there is something to read. If nobody has asked for anything, that is its end."""
+        """Whether a read would return at once. On an idle connection that means the server closed it."""
         try:
             if hasattr(select, "poll"):
                 poll = select.poll()
@@ -104,10 +108,10 @@ class Channel:
                 return bool(poll.poll(0))
             return bool(select.select([self._socket], [], [], 0)[0])
         except (OSError, ValueError):
-            return True  # somebody has closed it just now
+            return True  # another thread has closed the socket
 
     def get_extra_info(self, info: str) -> object:
-        """As of the network streams of httpcore."""
+        """Return the same information as the network streams of httpcore."""
         if info == "socket":
             return self._socket
         if info == "ssl_object":
@@ -118,15 +122,14 @@ class Channel:
             return self._socket.getpeername()
         return self.is_readable if info == "is_readable" else None
 
-    def _taken(self, most: int) -> bytes:
-        """Of what was put back."""
-        data, self._unread = self._unread[:most], self._unread[most:]
+    def _pop_pushed_back(self, max_bytes: int) -> bytes:
+        data, self._pushed_back = self._pushed_back[:max_bytes], self._pushed_back[max_bytes:]
         return data
 
     def _check_open(self) -> None:
-        if self._ended:
+        if self._is_aborted:
             raise ConnectionAbortedError("the connection was closed")
 
-    def _close_if_ended(self) -> None:
-        if self._ended and not (self._reading or self._writing):
+    def _close_if_aborted(self) -> None:
+        if self._is_aborted and not (self._is_reading or self._is_writing):
             self._socket.close()

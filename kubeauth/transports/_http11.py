@@ -1,4 +1,4 @@
-"""HTTP/1.1 as bytes: how a request is written, and what an answer says. Reads and writes nothing."""
+"""HTTP/1.1 framing: encodes requests and parses responses. Does no I/O."""
 
 from __future__ import annotations
 
@@ -8,287 +8,304 @@ from collections.abc import Iterable
 from kubeauth._http import parse_content_length
 
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-# All of a head, each line of which must be one of ours: else somebody could slip in headers of their own.
-_REQUEST = re.compile(
+# Matches the whole head, so that no method, URL or header value can inject another header.
+_REQUEST_HEAD = re.compile(
     rb"%b [!-~]+ HTTP/1\.1\r\n(?:%b: [^\x00-\x08\x0a-\x1f\x7f]*\r\n)*\r\n" % (_TOKEN, _TOKEN)
 )
 _TEXT = rb"[^\x00\n\v\f\r]*"
-_STATUS = re.compile(rb"(HTTP/1\.[01]) ([1-9][0-9]{2})(?: (%b))?\r?" % _TEXT)
-_FIELD = re.compile(rb"(%b):(%b)\r?" % (_TOKEN, _TEXT))
-_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;[^\r\n]*)?\r")
-_END = re.compile(rb"\n\r?\n")
-_FOLD = re.compile(rb"\r?\n[ \t]+")
+_STATUS_LINE = re.compile(rb"(HTTP/1\.[01]) ([1-9][0-9]{2})(?: (%b))?\r?" % _TEXT)
+_HEADER_LINE = re.compile(rb"(%b):(%b)\r?" % (_TOKEN, _TEXT))
+_CHUNK_HEADER = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;[^\r\n]*)?\r")
+_END_OF_HEAD = re.compile(rb"\n\r?\n")
+_LINE_FOLD = re.compile(rb"\r?\n[ \t]+")
 
-# Of heads and trailers together, of a line: what is longer has no end, or no sense.
-_MOST = 100 * 1024
+# The maximum size of all heads and trailers of a response together, and of a line between chunks.
+_MAX_HEADER_SIZE = 100 * 1024
 
 
-class Outgoing:
-    """A request: its head, and how its body is written. `illegal` is raised for what must not be sent."""
+class RequestEncoder:
+    """Encodes a request. Raises `protocol_error` for one that must not be sent."""
 
-    __slots__ = ("_chunked", "_illegal", "_left", "closes", "head", "upgrades")
+    __slots__ = (
+        "_is_chunked",
+        "_protocol_error",
+        "_remaining",
+        "closes_connection",
+        "head",
+        "requests_upgrade",
+    )
 
     def __init__(
-        self, method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]], illegal: type[Exception]
+        self,
+        method: str,
+        target: bytes,
+        headers: Iterable[tuple[bytes, bytes]],
+        protocol_error: type[Exception],
     ) -> None:
-        self._illegal = illegal
-        self._chunked = False
-        self._left = 0
-        self.closes = False
-        """Whether it asks for the connection to be closed afterwards."""
-        self.upgrades = False
-        """Whether it asks for something else to be spoken afterwards."""
+        self._protocol_error = protocol_error
+        self._is_chunked = False
+        self._remaining = 0
+        self.closes_connection = False
+        """Whether the connection is closed after the response."""
+        self.requests_upgrade = False
+        """Whether the request asks the server to switch to another protocol."""
         lines = [b"%b %b HTTP/1.1\r\n" % (method.encode("ascii", "replace"), target)]
         hosts, lengths, codings = 0, [], []
         for name, value in headers:
-            kind = name.lower()
-            if kind == b"content-length":
+            lowered = name.lower()
+            if lowered == b"content-length":
                 lengths.append(value)
                 continue
             lines.append(b"%b: %b\r\n" % (name, value))
-            if kind == b"host":
+            if lowered == b"host":
                 hosts += 1
-            elif kind == b"transfer-encoding":
+            elif lowered == b"transfer-encoding":
                 codings.append(value)
-            elif kind == b"connection":
-                self.closes = self.closes or _says_close(value)
-            elif kind == b"upgrade":
-                self.upgrades = True
-        # One host and one length: if there were two, each who reads them could go by another.
+            elif lowered == b"connection":
+                self.closes_connection = self.closes_connection or _contains_close(value)
+            elif lowered == b"upgrade":
+                self.requests_upgrade = True
+        # Exactly one host and one length: of two, a proxy could use one and the server the other.
         if hosts != 1:
-            raise illegal("A request must have one Host header")
+            raise protocol_error("A request must have exactly one Host header")
         if codings:
-            self._chunked = _is_chunked(codings, illegal)
+            self._is_chunked = _parse_codings(codings, protocol_error)
         elif lengths:
-            self._left = _length(lengths, illegal)
-            lines.append(b"Content-Length: %d\r\n" % self._left)
+            self._remaining = _parse_length(lengths, protocol_error)
+            lines.append(b"Content-Length: %d\r\n" % self._remaining)
         lines.append(b"\r\n")
         self.head = b"".join(lines)
-        if self.head.count(b"\n") != len(lines) or not _REQUEST.fullmatch(self.head):
-            # Not which: a header that was cut short is still a secret.
-            raise illegal("Illegal method, URL or header: it holds what HTTP/1.1 has no way to say")
+        if self.head.count(b"\n") != len(lines) or not _REQUEST_HEAD.fullmatch(self.head):
+            # The message does not quote the header: even a part of it may be a secret.
+            raise protocol_error("Illegal method, URL or header: it has characters that HTTP/1.1 forbids")
 
-    def framed(self, data: bytes) -> bytes:
-        """A part of the body as it goes over the wire."""
-        if self._chunked:
-            return b"%x\r\n%b\r\n" % (len(data), data) if data else b""  # an empty one would be the end
-        self._left -= len(data)
-        if self._left < 0:
-            raise self._illegal("Too much data for declared Content-Length")
+    def encode_body(self, data: bytes) -> bytes:
+        """Encode one part of the body."""
+        if self._is_chunked:
+            return b"%x\r\n%b\r\n" % (len(data), data) if data else b""  # an empty chunk would end the body
+        self._remaining -= len(data)
+        if self._remaining < 0:
+            raise self._protocol_error("Too much data for declared Content-Length")
         return data
 
-    def end(self) -> bytes:
-        """What comes after the last part."""
-        if self._chunked:
+    def encode_end(self) -> bytes:
+        """Encode the end of the body."""
+        if self._is_chunked:
             return b"0\r\n\r\n"
-        if self._left:
-            raise self._illegal("Too little data for declared Content-Length")
+        if self._remaining:
+            raise self._protocol_error("Too little data for declared Content-Length")
         return b""
 
 
-class Answer:
-    """An answer, as it comes in. `broken` is raised for what cannot be one, or stops in the middle."""
+class ResponseParser:
+    """Parses a response from the data that the connection receives.
+
+    Raises `protocol_error` if the data is not a valid response, or ends before the response is complete.
+    """
 
     __slots__ = (
-        "_broken", "_chunked", "_left", "_line_of", "_method", "_partial", "_spent", "_upgrades", "complete",
-        "headers", "keeps", "reason", "rest", "status", "switched", "version",
+        "_allow_upgrade", "_header_size", "_is_chunked", "_line_kind", "_method", "_partial",
+        "_protocol_error", "_remaining", "buffered", "can_reuse_connection", "headers", "is_complete",
+        "is_upgraded", "reason", "status", "version",
     )  # fmt: skip
 
-    def __init__(self, method: str, broken: type[Exception], *, upgrades: bool = False) -> None:
+    def __init__(self, method: str, protocol_error: type[Exception], *, allow_upgrade: bool = False) -> None:
         self._method = method
-        self._broken = broken
-        self._upgrades = upgrades
+        self._protocol_error = protocol_error
+        self._allow_upgrade = allow_upgrade
         self.version = self.reason = b""
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
-        self.keeps = True
-        """Whether another request may go over this connection."""
-        self.switched = False
-        """Whether the connection speaks something else from here on."""
-        self.complete = False
-        """Whether nothing more of it will come."""
-        self.rest = b""
-        """What was received behind the head, and not taken yet."""
-        self._chunked = False
-        self._left: int | None = None  # of the body or of a chunk; None: until the end
-        self._line_of = "size"  # what the next line between chunks is for
+        self.can_reuse_connection = True
+        """Whether another request may be sent on this connection."""
+        self.is_upgraded = False
+        """Whether the connection has switched to another protocol."""
+        self.is_complete = False
+        """Whether all of the response was parsed."""
+        self.buffered = b""
+        """Data that was received after the head, and not passed to `feed_body` yet."""
+        self._is_chunked = False
+        self._remaining: int | None = None  # bytes of the body or chunk; None: until the connection ends
+        self._line_kind = "size"  # of the next line between chunks: "size", "end" or "trailer"
         self._partial = b""
-        self._spent = 0  # on heads and trailers
+        self._header_size = 0
 
-    def begin(self, data: bytes) -> bool:
-        """Takes what was received, nothing if the other side has closed. Whether the head is there."""
+    def feed_head(self, data: bytes) -> bool:
+        """Parse `data`, which is empty if the server has closed. Return whether the head is complete."""
         if not data:
-            raise self._broken("Server disconnected without sending a response.")
-        # Not from the start each time: a head may come byte by byte.
-        seen = max(0, len(self.rest) - 2)
-        self.rest += data
-        while (end := _END.search(self.rest, seen)) is not None:
-            seen = 0
-            self._spend(end.end())
-            head, self.rest = self.rest[: end.start()], self.rest[end.end() :]
-            self._read(head)
-            # 100 Continue and 103 Early Hints announce another.
+            raise self._protocol_error("Server disconnected without sending a response.")
+        # Do not search from the start each time: a head may arrive byte by byte.
+        start = max(0, len(self.buffered) - 2)
+        self.buffered += data
+        while (end := _END_OF_HEAD.search(self.buffered, start)) is not None:
+            start = 0
+            self._add_header_size(end.end())
+            head, self.buffered = self.buffered[: end.start()], self.buffered[end.end() :]
+            self._parse_head(head)
+            # After an informational response (100 Continue, 103 Early Hints) another head follows.
             if self.status >= 200 or self.status == 101:
-                if self.complete and self.rest and not self.switched:
-                    self.keeps = False
+                if self.is_complete and self.buffered and not self.is_upgraded:
+                    self.can_reuse_connection = False
                 return True
-        self._bound(len(self.rest))
+        self._check_header_size(len(self.buffered))
         return False
 
-    def take(self, data: bytes) -> bytes:
-        """What of the body is in what was received, which is nothing if the other side has closed."""
-        self.rest = b""
-        if self._chunked:
-            return self._unchunked(data)
-        if self._left is None:
-            self.complete = not data
+    def feed_body(self, data: bytes) -> bytes:
+        """Return the part of the body in `data`, which is empty if the server has closed."""
+        self.buffered = b""
+        if self._is_chunked:
+            return self._decode_chunks(data)
+        if self._remaining is None:
+            self.is_complete = not data
             return data
         if not data:
-            raise self._broken(
-                f"peer closed connection without sending complete message body ({self._left} bytes missing)"
+            raise self._protocol_error(
+                "peer closed connection without sending complete message body "
+                f"({self._remaining} bytes missing)"
             )
-        part = data[: self._left]
-        self._left -= len(part)
-        self._finish(self._left == 0, len(part) < len(data))
+        part = data[: self._remaining]
+        self._remaining -= len(part)
+        self._set_complete(self._remaining == 0, len(part) < len(data))
         return part
 
-    def extensions(self, network_stream: object) -> dict[str, object]:
-        """What a response of httpx tells beside its headers."""
+    def build_extensions(self, network_stream: object) -> dict[str, object]:
+        """Return the extensions of the httpx response."""
         return {
             "http_version": self.version,
             "reason_phrase": self.reason,
             "network_stream": network_stream,
         }
 
-    def _read(self, head: bytes) -> None:
+    def _parse_head(self, head: bytes) -> None:
         first, _, fields = head.partition(b"\n")
         if b"\n " in fields or b"\n\t" in fields:
-            fields = _FOLD.sub(b" ", fields)
-        status = _STATUS.fullmatch(first)
-        if status is None:
-            raise self._broken("illegal status line")
-        self.version, number, reason = status.groups()
-        self.status, self.reason = int(number), reason or b""
+            fields = _LINE_FOLD.sub(b" ", fields)
+        status_line = _STATUS_LINE.fullmatch(first)
+        if status_line is None:
+            raise self._protocol_error("illegal status line")
+        self.version, status, reason = status_line.groups()
+        self.status, self.reason = int(status), reason or b""
         self.headers = headers = []
-        self.keeps = self.version == b"HTTP/1.1"
+        self.can_reuse_connection = self.version == b"HTTP/1.1"
         lengths, codings = [], []
         for line in fields.split(b"\n") if fields else ():
-            field = _FIELD.fullmatch(line)
+            field = _HEADER_LINE.fullmatch(line)
             if field is None:
-                raise self._broken("illegal header line")
+                raise self._protocol_error("illegal header line")
             name, value = field.groups()
             value = value.strip(b" \t")
             headers.append((name, value))
-            kind = name.lower()
-            if kind == b"content-length":
+            lowered = name.lower()
+            if lowered == b"content-length":
                 lengths.append(value)
-            elif kind == b"transfer-encoding":
+            elif lowered == b"transfer-encoding":
                 codings.append(value)
-            elif kind == b"connection" and _says_close(value):
-                self.keeps = False
-        self._measure(lengths, codings)
+            elif lowered == b"connection" and _contains_close(value):
+                self.can_reuse_connection = False
+        self._set_framing(lengths, codings)
 
-    def _measure(self, lengths: list[bytes], codings: list[bytes]) -> None:
-        """How long the body is."""
-        # Checked first, and also where there is no body to measure: a proxy on the way may go by either, and
-        # a server that writes such a header cannot be trusted with another request. As h11 does.
-        length = _length(lengths, self._broken) if lengths else None
-        is_chunked = bool(codings) and _is_chunked(codings, self._broken)
+    def _set_framing(self, lengths: list[bytes], codings: list[bytes]) -> None:
+        """Determine where the body ends."""
+        # Both are validated first, even if the response has no body: a proxy on the way may use either, and
+        # a server that sends such a header cannot be trusted with another request. h11 does the same.
+        length = _parse_length(lengths, self._protocol_error) if lengths else None
+        is_chunked = bool(codings) and _parse_codings(codings, self._protocol_error)
         if is_chunked and lengths:
-            self.keeps = False
-        if self.status == 101 and not self._upgrades:
-            raise self._broken("101 Switching Protocols, which nobody asked for")
+            self.can_reuse_connection = False
+        if self.status == 101 and not self._allow_upgrade:
+            raise self._protocol_error("101 Switching Protocols, but the request has no Upgrade header")
         if self.status == 101 or (self._method == "CONNECT" and 200 <= self.status < 300):
-            self.complete = self.switched = True
-            self.keeps = False
+            self.is_complete = self.is_upgraded = True
+            self.can_reuse_connection = False
         elif self._method == "HEAD" or self.status in (204, 304):
-            self.complete = True
+            self.is_complete = True
         elif self.status < 200:
             pass  # another head follows
         elif is_chunked:
-            self._chunked = True
-            self._left = 0
+            self._is_chunked = True
+            self._remaining = 0
         elif length is not None:
-            self._left = length
-            self.complete = length == 0
+            self._remaining = length
+            self.is_complete = length == 0
         else:
-            self.keeps = False
+            self.can_reuse_connection = False
 
-    def _unchunked(self, data: bytes) -> bytes:
+    def _decode_chunks(self, data: bytes) -> bytes:
         if not data:
-            raise self._broken(
+            raise self._protocol_error(
                 "peer closed connection without sending complete message body (incomplete chunked read)"
             )
         data = self._partial + data
         parts: list[bytes] = []
-        at = 0
-        while not self.complete:
-            if self._left:
-                part = data[at : at + self._left]
+        position = 0
+        while not self.is_complete:
+            if self._remaining:
+                part = data[position : position + self._remaining]
                 if not part:
                     break
                 parts.append(part)
-                at += len(part)
-                self._left -= len(part)
+                position += len(part)
+                self._remaining -= len(part)
                 continue
-            end = data.find(b"\n", at)
+            end = data.find(b"\n", position)
             if end < 0:
                 break
-            self._read_line(data[at:end])
-            at = end + 1
-        self._partial = data[at:]
-        self._bound(len(self._partial))
-        self._finish(self.complete, bool(self._partial))
+            self._parse_line(data[position:end])
+            position = end + 1
+        self._partial = data[position:]
+        self._check_header_size(len(self._partial))
+        self._set_complete(self.is_complete, bool(self._partial))
         return b"".join(parts)
 
-    def _read_line(self, line: bytes) -> None:
-        """A line that is not of the body: the size of a chunk, the end of one, a trailer."""
-        if self._line_of == "size":
-            size = _CHUNK.fullmatch(line)
+    def _parse_line(self, line: bytes) -> None:
+        """Parse a line that is not part of the body: a chunk size, the end of a chunk, or a trailer."""
+        if self._line_kind == "size":
+            size = _CHUNK_HEADER.fullmatch(line)
             if size is None:
-                raise self._broken("illegal chunk header")
-            self._left = int(size[1], 16)
-            self._line_of = "end" if self._left else "trailer"
-        elif self._line_of == "end":
+                raise self._protocol_error("illegal chunk header")
+            self._remaining = int(size[1], 16)
+            self._line_kind = "end" if self._remaining else "trailer"
+        elif self._line_kind == "end":
             if line != b"\r":
-                raise self._broken("a chunk is longer than it said")
-            self._line_of = "size"
+                raise self._protocol_error("a chunk is longer than its declared size")
+            self._line_kind = "size"
         else:
-            self._spend(len(line))
-            self.complete = line == b"\r"
-            if not self.complete and not _FIELD.fullmatch(line):
-                raise self._broken("illegal trailer")
+            self._add_header_size(len(line))
+            self.is_complete = line == b"\r"
+            if not self.is_complete and not _HEADER_LINE.fullmatch(line):
+                raise self._protocol_error("illegal trailer")
 
-    def _finish(self, complete: bool, more: bool) -> None:
-        self.complete = complete
-        if complete and more:
-            self.keeps = False  # whatever that is, nobody asked for it
+    def _set_complete(self, is_complete: bool, has_more_data: bool) -> None:
+        self.is_complete = is_complete
+        if is_complete and has_more_data:
+            self.can_reuse_connection = False  # no request was sent that this data could answer
 
-    def _spend(self, length: int) -> None:
-        """All of them together: there is no end of heads either, if each announces another."""
-        self._spent += length
-        self._bound(self._spent)
+    def _add_header_size(self, size: int) -> None:
+        # All heads count together: a server could send informational responses forever.
+        self._header_size += size
+        self._check_header_size(self._header_size)
 
-    def _bound(self, length: int) -> None:
-        if length > _MOST:
-            raise self._broken(f"more than {_MOST} bytes of headers")
-
-
-def _says_close(value: bytes) -> bool:
-    return b"close" in (word.strip() for word in value.lower().split(b","))
+    def _check_header_size(self, size: int) -> None:
+        if size > _MAX_HEADER_SIZE:
+            raise self._protocol_error(f"the response headers are larger than {_MAX_HEADER_SIZE} bytes")
 
 
-def _is_chunked(codings: list[bytes], wrong: type[Exception]) -> bool:
+def _contains_close(value: bytes) -> bool:
+    return b"close" in (option.strip() for option in value.lower().split(b","))
+
+
+def _parse_codings(codings: list[bytes], protocol_error: type[Exception]) -> bool:
+    """Return True for `Transfer-Encoding: chunked`; raise for any other value."""
     if [coding.lower() for coding in codings] != [b"chunked"]:
-        raise wrong("a Transfer-Encoding that is not chunked")
+        raise protocol_error("Only Transfer-Encoding: chunked is supported")
     return True
 
 
-def _length(values: list[bytes], wrong: type[Exception]) -> int:
-    """The one length that all values give."""
-    said = {word.strip() for value in values for word in value.split(b",")}
-    length = said.pop()
-    parsed = None if said else parse_content_length(length)
+def _parse_length(values: list[bytes], protocol_error: type[Exception]) -> int:
+    """Return the length in the Content-Length headers; raise unless all of them have the same valid value."""
+    lengths = {length.strip() for value in values for length in value.split(b",")}
+    length = lengths.pop()
+    parsed = None if lengths else parse_content_length(length)
     if parsed is None:
-        raise wrong("bad Content-Length")
+        raise protocol_error("bad Content-Length")
     return parsed

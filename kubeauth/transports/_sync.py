@@ -1,5 +1,5 @@
 # Generated from transports/_async.py by scripts/generate.py: edit that and run `make generate`.
-"""HTTP/1.1 requests straight on sockets."""
+"""HTTP/1.1 requests on plain sockets, without httpcore."""
 
 from __future__ import annotations
 
@@ -9,138 +9,147 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Generic
 
 from kubeauth._transport.types import Request, Response
-from kubeauth.transports._connection import SIZE, Library, origin_of
-from kubeauth.transports._http11 import Answer, Outgoing
+from kubeauth.transports._connection import READ_SIZE, Library, get_origin
+from kubeauth.transports._http11 import RequestEncoder, ResponseParser
 from kubeauth.transports._pool import Pool
 from kubeauth.transports._sync_backend import Connection, connect
 
 
-class Parts(Iterator[bytes]):
-    """The parts of a body, as they come in."""
+class BodyIterator(Iterator[bytes]):
+    """Iterates over the parts of a response body as they arrive."""
 
     def __init__(self, body: Body) -> None:
         self._body = body
 
     def __next__(self) -> bytes:
         body = self._body
-        answer = body.answer
+        parser = body.parser
         try:
-            while not answer.complete:
-                data = answer.rest or body.connection.read(SIZE, body.timeout)
-                if part := answer.take(data):
+            while not parser.is_complete:
+                data = parser.buffered or body.connection.read(READ_SIZE, body.timeout)
+                if part := parser.feed_body(data):
                     return part
         except BaseException:
-            body.give_back()
+            body.release()
             raise
         raise StopIteration
 
     def __del__(self) -> None:
-        # Whoever leaves a loop in the middle, and forgets the response, would keep its connection for ever.
-        self._body.give_back()
+        # A caller that breaks out of the loop and drops the response never closes it: release the connection
+        # here, or it stays in use until the pool is closed.
+        self._body.release()
 
 
 class Body:
-    """The body of an answer. When it is closed its connection may be lent again, if all of it was read."""
+    """A response body. Closing it releases its connection, which is reused if all of the body was read."""
 
     def __init__(
-        self, pool: Pool[Connection], connection: Connection, answer: Answer, timeout: float | None
+        self, pool: Pool[Connection], connection: Connection, parser: ResponseParser, timeout: float | None
     ) -> None:
         self.connection = connection
-        self.answer = answer
+        self.parser = parser
         self.timeout = timeout
         self._pool = pool
-        self._owed = [connection]
+        self._unreleased = [connection]
 
     def __iter__(self) -> Iterator[bytes]:
-        return Parts(self)
+        return BodyIterator(self)
 
     def close(self) -> None:
-        self.give_back()
+        self.release()
 
     @property
-    def is_at_hand(self) -> bool:
-        """Whether its next part is there, or its end: nobody will have to wait for it."""
-        return bool(self.answer.rest) or self.answer.complete
+    def has_buffered_data(self) -> bool:
+        """Whether the next part, or the end of the body, is available without waiting for the server."""
+        return bool(self.parser.buffered) or self.parser.is_complete
 
-    def give_back(self) -> None:
-        """The connection: to be lent again, or not."""
+    def release(self) -> None:
+        """Return the connection to the pool, or discard it if it cannot be reused. Idempotent."""
         try:
-            # Once: if it came back twice, two requests would have it at a time.
-            connection = self._owed.pop()
+            # Atomic: a connection that is released twice would serve two requests at once.
+            connection = self._unreleased.pop()
         except IndexError:
             return
-        if self.answer.complete and self.answer.keeps:
-            self._pool.put(connection)
+        if self.parser.is_complete and self.parser.can_reuse_connection:
+            self._pool.release(connection)
         else:
-            self._pool.drop(connection)
+            self._pool.discard(connection)
 
 
 class SyncDirect(ABC, Generic[Request, Response]):
-    """Sends requests over connections that are one request's at a time."""
+    """Sends requests over pooled connections, one request at a time on each."""
 
     _byte_stream: ClassVar[type[Iterable[bytes]]]
-    """The library's class of bodies that are at hand."""
+    """The library's class for request bodies that are already in memory."""
 
     def __init__(
         self,
         library: Library,
         context: ssl.SSLContext,
         *,
-        most_idle: int | None,
+        max_idle: int | None,
         expiry: float | None,
         now: Callable[[], float],
     ) -> None:
         context.set_alpn_protocols(["http/1.1"])
         self._library = library
         self._context = context
-        self._pool: Pool[Connection] = Pool(most_idle, expiry, now)
+        self._pool: Pool[Connection] = Pool(max_idle, expiry, now)
 
     def _send(self, request: Request) -> Response:
         target = request.extensions.get("target", request.url.raw_path)
-        outgoing = Outgoing(request.method, target, request.headers.raw, self._library.LocalProtocolError)
-        answer = Answer(request.method, self._library.RemoteProtocolError, upgrades=outgoing.upgrades)
+        encoder = RequestEncoder(
+            request.method, target, request.headers.raw, self._library.LocalProtocolError
+        )
+        parser = ResponseParser(
+            request.method, self._library.RemoteProtocolError, allow_upgrade=encoder.requests_upgrade
+        )
         timeouts = request.extensions.get("timeout", {})
-        connection = self._connected(request, timeouts.get("connect"))
+        connection = self._get_connection(request, timeouts.get("connect"))
         try:
             try:
-                self._write(connection, outgoing, request.stream, timeouts.get("write"))
+                self._write(connection, encoder, request.stream, timeouts.get("write"))
             except self._library.WriteError:
-                if not connection.has_hung_up:
-                    raise  # the body's own: it may come from another request
-                # It may have hung up because it has seen enough, and say why.
-                outgoing.closes = True
-            while not answer.begin(connection.read(SIZE, timeouts.get("read"))):
+                if not connection.has_write_failed:
+                    raise  # raised by the request body, which may be the response of another request
+                # The server may have responded and closed the connection before it read all of the body.
+                encoder.closes_connection = True
+            while not parser.feed_head(connection.read(READ_SIZE, timeouts.get("read"))):
                 pass
         except BaseException:
-            self._pool.drop(connection)
+            self._pool.discard(connection)
             raise
-        if outgoing.closes:
-            answer.keeps = False
-        if answer.switched:
-            connection.unread(answer.rest)
-        return self._answered(answer, connection, timeouts.get("read"))
+        if encoder.closes_connection:
+            parser.can_reuse_connection = False
+        if parser.is_upgraded:
+            connection.push_back(parser.buffered)
+        return self._build_response(parser, connection, timeouts.get("read"))
 
-    def _connected(self, request: Request, within: float | None) -> Connection:
-        origin = origin_of(request, self._library)
-        while (idle := self._pool.take(origin)) is not None:
+    def _get_connection(self, request: Request, connect_timeout: float | None) -> Connection:
+        origin = get_origin(request, self._library)
+        while (idle := self._pool.acquire(origin)) is not None:
             if not idle.is_readable:
                 return idle
-            self._pool.drop(idle)  # the other side has closed it
+            self._pool.discard(idle)  # the server has closed it
         context = self._context if origin[0] == "https" else None
-        connection = connect(origin, context, within, self._library)
+        connection = connect(origin, context, connect_timeout, self._library)
         self._pool.add(connection)
         return connection
 
-    def _write(self, connection: Connection, outgoing: Outgoing, stream: Any, within: float | None) -> None:
+    def _write(
+        self, connection: Connection, encoder: RequestEncoder, stream: Any, write_timeout: float | None
+    ) -> None:
         if isinstance(stream, self._byte_stream):
-            # In one go: it would be two packets otherwise.
-            body = outgoing.framed(b"".join(stream))
-            return connection.write(outgoing.head + body + outgoing.end(), within)
-        connection.write(outgoing.head, within)
+            # One write, so that a small request is sent in one packet.
+            body = encoder.encode_body(b"".join(stream))
+            return connection.write(encoder.head + body + encoder.encode_end(), write_timeout)
+        connection.write(encoder.head, write_timeout)
         for part in stream:
-            connection.write(outgoing.framed(part), within)
-        connection.write(outgoing.end(), within)
+            connection.write(encoder.encode_body(part), write_timeout)
+        connection.write(encoder.encode_end(), write_timeout)
 
     @abstractmethod
-    def _answered(self, answer: Answer, connection: Connection, timeout: float | None) -> Response:
-        """A response of the library's class, with a body of the one above."""
+    def _build_response(
+        self, parser: ResponseParser, connection: Connection, timeout: float | None
+    ) -> Response:
+        """Return a response of the library's class, with an Body as its stream."""

@@ -1,62 +1,62 @@
-"""Sockets that block. `_loops` has the same for event loops."""
+"""Blocking sockets. `_async_backend` has the same for event loops."""
 
 from __future__ import annotations
 
 import socket
 import ssl
 
-from kubeauth.transports._connection import Channel, Library
+from kubeauth.transports._connection import BaseConnection, Library
 from kubeauth.transports._pool import Origin
 
 
-class Connection(Channel):
-    """To be read from and written to by whoever may wait. Also what `network_stream` of a response is.
+class Connection(BaseConnection):
+    """A connection for threads. It is also the `network_stream` of a response.
 
-    So its methods have the signatures of httpcore's.
+    Therefore its methods have the signatures of httpcore's NetworkStream.
     """
 
     _timeout: float | None = None
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """What comes next; nothing if the other side has closed."""
-        if self._unread:
-            return self._taken(max_bytes)
-        self._reading = True
+        """Return the data that arrives next; empty if the server has closed the connection."""
+        if self._pushed_back:
+            return self._pop_pushed_back(max_bytes)
+        self._is_reading = True
         try:
             self._prepare(timeout)
             data = self._socket.recv(max_bytes)
             if not data:
-                self._check_open()  # the end may be of our own making
+                self._check_open()  # abort() also ends the stream
         except TimeoutError as error:
             raise self._library.ReadTimeout(str(error)) from error
-        except (OSError, ValueError) as error:  # the latter of a TLS connection that is no longer one
+        except (OSError, ValueError) as error:  # ValueError: the socket was closed or its TLS shut down
             raise self._library.ReadError(str(error)) from error
         else:
             return data
         finally:
-            self._reading = False
-            self._close_if_ended()
+            self._is_reading = False
+            self._close_if_aborted()
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """All of it."""
-        self._writing = True
+        """Send all of `buffer`."""
+        self._is_writing = True
         try:
             self._prepare(timeout)
-            left = memoryview(buffer)
-            while left:
-                # Not sendall: its limit would be for all of it, however well it goes.
-                left = left[self._socket.send(left) :]
+            remaining = memoryview(buffer)
+            while remaining:
+                # Not sendall(): it applies the timeout to the whole buffer, even if data keeps flowing.
+                remaining = remaining[self._socket.send(remaining) :]
         except TimeoutError as error:
             raise self._library.WriteTimeout(str(error)) from error
         except (OSError, ValueError) as error:
-            self.has_hung_up = True
+            self.has_write_failed = True
             raise self._library.WriteError(str(error)) from error
         finally:
-            self._writing = False
-            self._close_if_ended()
+            self._is_writing = False
+            self._close_if_aborted()
 
     def close(self) -> None:
-        self.end()
+        self.abort()
 
     def _prepare(self, timeout: float | None) -> None:
         self._check_open()
@@ -66,22 +66,22 @@ class Connection(Channel):
 
 
 def connect(
-    origin: Origin, context: ssl.SSLContext | None, within: float | None, library: Library
+    origin: Origin, context: ssl.SSLContext | None, connect_timeout: float | None, library: Library
 ) -> Connection:
-    """A new connection, with TLS if there is a context for it."""
+    """Open a connection to `origin`, with TLS if `context` is not None."""
     _, host, port, server_name = origin
     try:
-        connected = socket.create_connection((host, port), within)
+        sock = socket.create_connection((host, port), connect_timeout)
         try:
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if context is not None:
-                connected = context.wrap_socket(connected, server_hostname=server_name)
-            connected.settimeout(None)
+                sock = context.wrap_socket(sock, server_hostname=server_name)
+            sock.settimeout(None)
         except BaseException:
-            connected.close()
+            sock.close()
             raise
     except TimeoutError as error:
         raise library.ConnectTimeout(str(error)) from error
-    except (OSError, ValueError) as error:  # the latter for a name that cannot be one
+    except (OSError, ValueError) as error:  # ValueError: an invalid host name
         raise library.ConnectError(str(error)) from error
-    return Connection(connected, origin, library)
+    return Connection(sock, origin, library)

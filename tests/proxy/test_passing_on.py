@@ -227,7 +227,7 @@ def with_trust(server: RawServer, authority: Authority) -> ClientConfig:
     [
         (b"", 502, "disconnected"),
         (b"nonsense\r\n\r\n", 502, "gave no answer that makes sense: illegal status line"),
-        (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", 502, "nobody asked for"),
+        (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", 502, "no Upgrade header"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", 502, "bad Content-Length"),
     ],
 )

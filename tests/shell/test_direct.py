@@ -412,7 +412,7 @@ class TestTime:
         with RawServer(converse) as server, client(Face(httpx, "sync", True), server, timeout=timeout) as it:
             assert it.request("POST", "/", content=body).content == b"ok"
 
-    def test_a_server_that_does_not_shake_hands(self, face: Face, authority: Authority) -> None:
+    def test_a_server_that_does_not_handshake(self, face: Face, authority: Authority) -> None:
         timeout = face.library.Timeout(PATIENCE, connect=0.05)
         with no_residue(), RawServer(Talk.until_closed) as server:
             server.url = server.url.replace("http:", "https:")
@@ -561,7 +561,7 @@ class TestClosing:
             thread = threading.Thread(target=ask)
             thread.start()
             wait_until(lambda: len(server.talks) == 1)
-            wait_until(lambda: any(each._reading for each in list(it.client._transport._pool._in_use)))
+            wait_until(lambda: any(each._is_reading for each in list(it.client._transport._pool._in_use)))
             it.close()
             thread.join(PATIENCE)
             assert [type(each) for each in failures] == [face.library.ReadError]
@@ -841,7 +841,7 @@ def test_tls_may_have_to_do_the_other_thing_first(backend: str) -> None:
                     await connection.write(b"hello")
                     assert there.recv(100) == b"hello"
                 else:
-                    await _async_backend._shake_hands(ours)  # type: ignore[arg-type]
+                    await _async_backend._handshake(ours)  # type: ignore[arg-type]
                 assert ours.first is not None
 
     anyio.run(main, backend=backend)
@@ -870,7 +870,7 @@ class TestManyAddresses:
     def connected(self, backend: str, *addresses: _async_backend.Address) -> Any:
         async def main() -> Any:
             with anyio.fail_after(PATIENCE):
-                with await _async_backend.connect_to_first(addresses) as found:
+                with await _async_backend.connect_to_fastest(addresses) as found:
                     return found.getpeername()
 
         with no_residue():
@@ -901,7 +901,7 @@ class TestManyAddresses:
             both = anyio.Event()
 
             async def one(address: _async_backend.Address) -> socket.socket:
-                connected = await _async_backend.connect_to(address)
+                connected = await _async_backend.connect_to_address(address)
                 opened.append(connected)
                 try:
                     await both.wait()
@@ -917,7 +917,7 @@ class TestManyAddresses:
 
             async with anyio.create_task_group() as group:
                 group.start_soon(at_once)
-                with await _async_backend.connect_to_first([here, here], one, head_start=0.01) as found:
+                with await _async_backend.connect_to_fastest([here, here], one, attempt_delay=0.01) as found:
                     assert [each.fileno() >= 0 for each in opened].count(True) == 1
                     assert found.getpeername() == here[4]
 
@@ -930,11 +930,11 @@ class TestManyAddresses:
             with anyio.CancelScope() as scope:
 
                 async def one(address: _async_backend.Address) -> socket.socket:
-                    connected = await _async_backend.connect_to(address)
+                    connected = await _async_backend.connect_to_address(address)
                     scope.cancel()
                     return connected
 
-                await _async_backend.connect_to_first([self.address(("127.0.0.1", server.port))], one)
+                await _async_backend.connect_to_fastest([self.address(("127.0.0.1", server.port))], one)
             assert scope.cancelled_caught
             assert server.ended.acquire(timeout=PATIENCE)
 
@@ -944,7 +944,7 @@ class TestManyAddresses:
     def test_cancelled_it_leaves_nothing_behind(self, backend: str) -> None:
         async def main() -> None:
             with anyio.move_on_after(0.4):
-                await _async_backend.connect_to_first([deaf, deaf])
+                await _async_backend.connect_to_fastest([deaf, deaf])
 
         with self.deaf() as deaf, no_residue():
             anyio.run(main, backend=backend)
@@ -955,7 +955,7 @@ def test_through_a_proxy_it_is_the_librarys_own(face: Face, server: APIServer) -
     proxy = face.library.Proxy("http://127.0.0.1:9")
     transport = face.PlainTransport(ssl.create_default_context(), proxy)
     own = face.library.AsyncHTTPTransport if face.is_async else face.library.HTTPTransport
-    assert isinstance(transport._through, own)
+    assert isinstance(transport._proxy_transport, own)
 
 
 def test_a_copy_in_a_child_is_closed_and_the_connection_is_not() -> None:
@@ -963,8 +963,8 @@ def test_a_copy_in_a_child_is_closed_and_the_connection_is_not() -> None:
     ours, theirs = socket.socketpair()
     with theirs, ours.dup() as the_parents:
         copy = _sync_backend.Connection(ours, ("http", "h", 80, "h"), httpx)
-        copy._process, copy._reading = 0, True
-        copy.end()
+        copy._pid, copy._is_reading = 0, True
+        copy.abort()
         assert ours.fileno() == -1
         theirs.sendall(b"still there")
         assert the_parents.recv(100) == b"still there"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kubeauth.transports._http11 import _MOST, Answer, Outgoing
+from kubeauth.transports._http11 import _MAX_HEADER_SIZE, RequestEncoder, ResponseParser
 
 
 class Illegal(Exception):
@@ -20,21 +20,21 @@ class Broken(Exception):
     pass
 
 
-def outgoing(method: str = "GET", target: bytes = b"/", *headers: tuple[bytes, bytes]) -> Outgoing:
-    return Outgoing(method, target, [(b"Host", b"h"), *headers], Illegal)
+def outgoing(method: str = "GET", target: bytes = b"/", *headers: tuple[bytes, bytes]) -> RequestEncoder:
+    return RequestEncoder(method, target, [(b"Host", b"h"), *headers], Illegal)
 
 
-def read(*received: bytes, method: str = "GET", upgrades: bool = False) -> tuple[Answer, bytes]:
+def read(*received: bytes, method: str = "GET", upgrades: bool = False) -> tuple[ResponseParser, bytes]:
     """An answer that came in these pieces, and then nothing more; with its body."""
-    answer = Answer(method, Broken, upgrades=upgrades)
+    answer = ResponseParser(method, Broken, allow_upgrade=upgrades)
     pieces = [piece for piece in received if piece]
-    while not answer.begin(pieces.pop(0) if pieces else b""):
+    while not answer.feed_head(pieces.pop(0) if pieces else b""):
         pass
     body = b""
-    while not answer.complete:
-        body += answer.take(answer.rest or (pieces.pop(0) if pieces else b""))
-    if pieces and not answer.switched:
-        answer.keeps = False
+    while not answer.is_complete:
+        body += answer.feed_body(answer.buffered or (pieces.pop(0) if pieces else b""))
+    if pieces and not answer.is_upgraded:
+        answer.can_reuse_connection = False
     return answer, body
 
 
@@ -42,8 +42,8 @@ class TestRequests:
     def test_a_head(self) -> None:
         request = outgoing("POST", b"/a?b=c", (b"X", b"1"), (b"X", b"\xff 2"), (b"Empty", b""))
         assert request.head == b"POST /a?b=c HTTP/1.1\r\nHost: h\r\nX: 1\r\nX: \xff 2\r\nEmpty: \r\n\r\n"
-        assert (request.closes, request.upgrades) == (False, False)
-        assert outgoing("GET", b"/", (b"upgrade", b"spdy/3.1")).upgrades
+        assert (request.closes_connection, request.requests_upgrade) == (False, False)
+        assert outgoing("GET", b"/", (b"upgrade", b"spdy/3.1")).requests_upgrade
 
     @pytest.mark.parametrize(
         ("method", "target", "name", "value"),
@@ -77,19 +77,19 @@ class TestRequests:
 
     def test_a_body_of_a_known_length(self) -> None:
         request = outgoing("POST", b"/", (b"content-length", b"5"))
-        assert (request.framed(b"ab"), request.framed(b""), request.framed(b"cde"), request.end()) == (
+        assert (request.encode_body(b"ab"), request.encode_body(b""), request.encode_body(b"cde"), request.encode_end()) == (
             b"ab", b"", b"cde", b"",
         )  # fmt: skip
 
     def test_a_body_in_chunks(self) -> None:
         request = outgoing("POST", b"/", (b"Transfer-Encoding", b"Chunked"))
-        assert request.framed(b"kubernetes ok") == b"d\r\nkubernetes ok\r\n"
-        assert request.framed(b"") == b""  # which would be the end
-        assert request.end() == b"0\r\n\r\n"
+        assert request.encode_body(b"kubernetes ok") == b"d\r\nkubernetes ok\r\n"
+        assert request.encode_body(b"") == b""  # which would be the end
+        assert request.encode_end() == b"0\r\n\r\n"
 
     def test_to_nobody(self) -> None:
         with pytest.raises(Illegal, match="Host"):
-            Outgoing("GET", b"/", [], Illegal)
+            RequestEncoder("GET", b"/", [], Illegal)
 
     @pytest.mark.parametrize(("name", "values"), [
         (b"Content-Length", (b"0", b"5")),
@@ -111,23 +111,23 @@ class TestRequests:
         """httpx adds one to a body that is at hand."""
         request = outgoing("POST", b"/", (b"Transfer-Encoding", b"chunked"), (b"Content-Length", b"5"))
         assert request.head == b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
-        assert request.framed(b"hello") + request.end() == b"5\r\nhello\r\n0\r\n\r\n"
+        assert request.encode_body(b"hello") + request.encode_end() == b"5\r\nhello\r\n0\r\n\r\n"
 
     @pytest.mark.parametrize("headers", [[], [(b"Content-Length", b"0")], [(b"Content-Length", b"4")]])
     def test_more_than_was_announced(self, headers: list[tuple[bytes, bytes]]) -> None:
         with pytest.raises(Illegal, match="Too much"):
-            outgoing("POST", b"/", *headers).framed(b"12345")
+            outgoing("POST", b"/", *headers).encode_body(b"12345")
 
     def test_less_than_was_announced(self) -> None:
         request = outgoing("POST", b"/", (b"Content-Length", b"5"))
-        request.framed(b"1234")
+        request.encode_body(b"1234")
         with pytest.raises(Illegal, match="Too little"):
-            request.end()
+            request.encode_end()
 
     def test_one_that_is_the_last(self) -> None:
-        assert outgoing("GET", b"/", (b"Connection", b"x, Close")).closes
-        assert outgoing("GET", b"/", (b"Connection", b"close"), (b"Connection", b"x")).closes
-        assert not outgoing("GET", b"/", (b"Connection", b"keep-alive")).closes
+        assert outgoing("GET", b"/", (b"Connection", b"x, Close")).closes_connection
+        assert outgoing("GET", b"/", (b"Connection", b"close"), (b"Connection", b"x")).closes_connection
+        assert not outgoing("GET", b"/", (b"Connection", b"keep-alive")).closes_connection
 
 
 class TestAnswers:
@@ -138,8 +138,8 @@ class TestAnswers:
         assert (answer.version, answer.status, answer.reason) == (b"HTTP/1.1", 404, b"Not  Found")
         assert answer.headers == [(b"Set-Cookie", b"a"), (b"set-COOKIE", b"b"), (b"Content-Length", b"2")]
         assert body == b"ok"
-        assert answer.keeps
-        assert answer.extensions("s") == {
+        assert answer.can_reuse_connection
+        assert answer.build_extensions("s") == {
             "http_version": b"HTTP/1.1",
             "reason_phrase": b"Not  Found",
             "network_stream": "s",
@@ -190,13 +190,15 @@ class TestAnswers:
     ) -> None:
         for pieces in ((received,), [received[at : at + 1] for at in range(len(received))]):
             answer, found = read(*pieces)
-            assert (found, answer.keeps, answer.switched) == (body, keeps, False)
+            assert (found, answer.can_reuse_connection, answer.is_upgraded) == (body, keeps, False)
 
     def test_the_answer_to_head_has_no_body(self) -> None:
         for length in (b"Content-Length: 7", b"Transfer-Encoding: chunked", b"X: y"):
             answer, body = read(b"HTTP/1.1 200 OK\r\n" + length + b"\r\n\r\n", method="HEAD")
-            assert (body, answer.keeps) == (b"", True)
-        assert not read(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", method="HEAD")[0].keeps
+            assert (body, answer.can_reuse_connection) == (b"", True)
+        assert not read(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", method="HEAD")[
+            0
+        ].can_reuse_connection
 
     def test_a_folded_header_is_one_line(self) -> None:
         answer, _ = read(b"HTTP/1.1 204 x\r\nA: one\r\n\t two\r\n three\r\nB: 4\r\n\r\n")
@@ -207,11 +209,16 @@ class TestAnswers:
         answer, body = read(
             b"HTTP/1.1 " + status + b" X\r\nUpgrade: spdy\r\n\r\n\x80\x03", method=method, upgrades=True
         )
-        assert (answer.switched, answer.keeps, answer.rest, body) == (True, False, b"\x80\x03", b"")
+        assert (answer.is_upgraded, answer.can_reuse_connection, answer.buffered, body) == (
+            True,
+            False,
+            b"\x80\x03",
+            b"",
+        )
 
     def test_a_tunnel_that_was_refused_has_an_answer_as_any_other(self) -> None:
         answer, body = read(b"HTTP/1.1 403 X\r\nContent-Length: 2\r\n\r\nno", method="CONNECT")
-        assert (answer.switched, body) == (False, b"no")
+        assert (answer.is_upgraded, body) == (False, b"no")
 
     @pytest.mark.parametrize(
         "received",
@@ -249,12 +256,12 @@ class TestAnswers:
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\no\r\n0\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\nok\r\n0\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nno colon\r\n\r\n",
-            b"HTTP/1.1 200 OK\r\nA: " + b"x" * _MOST,
-            b"HTTP/1.1 200 OK\r\n" + b"A: x\r\n" * (_MOST // 6),
-            b"HTTP/1.1 200 OK\r\n" + b"A: x\r\n" * (_MOST // 6) + b"\r\n",
-            b"HTTP/1.1 100 Continue\r\n\r\n" * (_MOST // 25 + 1),
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * _MOST,
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"A: x\r\n" * _MOST,
+            b"HTTP/1.1 200 OK\r\nA: " + b"x" * _MAX_HEADER_SIZE,
+            b"HTTP/1.1 200 OK\r\n" + b"A: x\r\n" * (_MAX_HEADER_SIZE // 6),
+            b"HTTP/1.1 200 OK\r\n" + b"A: x\r\n" * (_MAX_HEADER_SIZE // 6) + b"\r\n",
+            b"HTTP/1.1 100 Continue\r\n\r\n" * (_MAX_HEADER_SIZE // 25 + 1),
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * _MAX_HEADER_SIZE,
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"A: x\r\n" * _MAX_HEADER_SIZE,
         ],
     )  # fmt: skip
     def test_what_is_no_answer(self, received: bytes) -> None:
@@ -288,16 +295,18 @@ class TestAnswers:
             read(b"HTTP/1.1 200 OK\r\n" + received)
 
     def test_events_that_come_together_are_handed_out_together(self) -> None:
-        answer = Answer("GET", Broken)
-        answer.begin(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\na\n\r\n2\r\nb\n\r\n2\r\nc")
-        assert answer.take(answer.rest) == b"a\nb\nc"
-        assert answer.take(b"\n\r\n") == b"\n"
-        assert not answer.complete
+        answer = ResponseParser("GET", Broken)
+        answer.feed_head(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\na\n\r\n2\r\nb\n\r\n2\r\nc"
+        )
+        assert answer.feed_body(answer.buffered) == b"a\nb\nc"
+        assert answer.feed_body(b"\n\r\n") == b"\n"
+        assert not answer.is_complete
 
 
 def by_h11(received: bytes, method: str) -> tuple[object, ...] | None:
     """What httpx would make of it; None if nothing."""
-    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MOST)
+    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEADER_SIZE)
     connection.send(h11.Request(method=method, target="/", headers=[("Host", "h")]))
     connection.send(h11.EndOfMessage())
     body = b""
@@ -334,7 +343,7 @@ def by_us(received: bytes, method: str, pieces: list[int]) -> tuple[object, ...]
         answer, body = read(*(received[a:b] for a, b in pairwise(cuts)), method=method)
     except Broken:
         return None
-    return answer.status, answer.headers, body, answer.keeps
+    return answer.status, answer.headers, body, answer.can_reuse_connection
 
 
 TOKENS = st.text("abcXYZ-09_.!", min_size=1, max_size=8).map(str.encode)
@@ -446,8 +455,8 @@ def test_right_framing_is_read_as_h11_reads_it_where_there_is_no_body(
 
 def test_a_length_beside_chunks_is_the_last_of_a_connection_also_without_a_body() -> None:
     both = b"Content-Length: 5\r\nTransfer-Encoding: chunked"
-    assert not read(with_framing(204, both))[0].keeps
-    assert not read(with_framing(200, both), method="HEAD")[0].keeps
+    assert not read(with_framing(204, both))[0].can_reuse_connection
+    assert not read(with_framing(200, both), method="HEAD")[0].can_reuse_connection
 
 
 FRAMING_VALUES = st.one_of(
@@ -496,7 +505,7 @@ def test_what_is_sent_is_read_as_it_was_meant_and_ends_there(
 ) -> None:
     try:
         request = outgoing(method, target, *headers)
-        sent = request.head + request.framed(body) + request.end()
+        sent = request.head + request.encode_body(body) + request.encode_end()
     except Illegal:
         return
     server = h11.Connection(h11.SERVER)
