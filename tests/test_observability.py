@@ -13,7 +13,8 @@ import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kubeauth.metrics import Collector, Counts
+from kubeauth.metrics import Collector
+from kubeauth.metrics._recorder import MetricsRecorder
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "examples" / "observability"
@@ -44,16 +45,16 @@ class Source:
 
 def exposed() -> dict[str, dict[str, set[str]]]:
     """What a scrape shows once everything has happened: each name, its labels, and their values."""
-    counts, source = Counts(), Source()
+    recorder, source = MetricsRecorder(), Source()
     for allowed in (True, False):
-        counts.on_policy_check(allowed=allowed)
-    counts.on_plugin_run(status="plugin_execution_error", code=255, seconds=0.2)
-    counts.on_credential(source, certificate_expires=0.0, token_expires=0.0)
-    counts.on_certificate_rotated(age=1, lifetime=1)
-    counts.config_loaded(hash="sha256:00", providers=["ecr"])
-    counts.provider_ran(provider="ecr", seconds=0.2, failed=True)
+        recorder.on_policy_check(allowed=allowed)
+    recorder.on_plugin_run(status="plugin_execution_error", code=255, seconds=0.2)
+    recorder.on_credential(source, certificate_expires=0.0, token_expires=0.0)
+    recorder.on_certificate_rotated(age=1, lifetime=1)
+    recorder.config_loaded(hash="sha256:00", providers=["ecr"])
+    recorder.provider_ran(provider="ecr", seconds=0.2, failed=True)
     registry = CollectorRegistry()
-    registry.register(Collector(counts))
+    registry.register(Collector(recorder))
     found: dict[str, dict[str, set[str]]] = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         for sample in family.samples:

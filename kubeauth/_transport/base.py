@@ -46,7 +46,7 @@ from kubeauth.errors import (
     ServerCertificateError,
     TLSError,
 )
-from kubeauth.metrics import COUNTS
+from kubeauth.metrics._recorder import RECORDER
 
 logger = logging.getLogger("kubeauth.transport")
 
@@ -242,7 +242,7 @@ def resolve_config(config: ClientConfig | None, context: str | None = None) -> C
 
 def get_source(config: ClientConfig, *, clock: Clock = SYSTEM_CLOCK, trust_env: bool = True) -> Source:
     """Return the credential source, which clients with the same config share. Raises KubeAuthError."""
-    return build_source(config, clock, COUNTS, HttpxFactory(trust_env))
+    return build_source(config, clock, RECORDER, HttpxFactory(trust_env))
 
 
 def parse_server(config: ClientConfig, parse_url: Callable[[str], URLLike]) -> URLLike:

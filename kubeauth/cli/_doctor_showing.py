@@ -32,7 +32,7 @@ from kubeauth.cli._doctor_static import (
     static_lives,
 )
 from kubeauth.errors import KubeAuthError
-from kubeauth.metrics import COUNTS
+from kubeauth.metrics._recorder import RECORDER
 
 
 class Showing:
@@ -103,7 +103,7 @@ class Showing:
         # Whatever it has to say comes below.
         self._tell(f"what {os.path.basename(seen.command)} gives\n")
         cluster = build_exec_cluster(self.config) if plugin.provide_cluster_info else None
-        yield self._given_by(Plugin(plugin, cluster, COUNTS))
+        yield self._given_by(Plugin(plugin, cluster, RECORDER))
 
     def _from_issuer(self, oidc: OidcConfig) -> Iterator[Finding]:
         if self._may_not_ask:

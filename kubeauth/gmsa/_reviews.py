@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kubeauth.metrics import register
-from kubeauth.metrics._multiprocess import SHARED
+from kubeauth.metrics._multiprocess import MULTIPROCESS_WRITER
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -55,7 +55,7 @@ class ReviewMetrics:
         from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
         registry = self._registry
-        if SHARED.is_on():  # of all workers, not of the one that happens to be asked
+        if MULTIPROCESS_WRITER.is_enabled():  # of all workers, not of the one that happens to be asked
             from prometheus_client.multiprocess import MultiProcessCollector
 
             registry = CollectorRegistry()

@@ -1,8 +1,8 @@
-"""What this process counts, written down beside what its siblings do: prometheus_client's multiprocess mode.
+"""prometheus_client's multiprocess mode: the metrics of all processes of a service in one scrape.
 
-With PROMETHEUS_MULTIPROC_DIR in the environment, each process keeps its numbers in files there, and whoever
-is scraped adds up those of all. Custom collectors have no part in that, so here the numbers go to metrics of
-prometheus_client's own, as they are counted. What those do about forks and about the dead is what happens.
+With PROMETHEUS_MULTIPROC_DIR in the environment, each process writes its values to files in that directory,
+and the process that is scraped adds up the files of all. Custom collectors cannot take part in this, so each
+event is also recorded in ordinary metrics of prometheus_client, which handle forks and dead processes.
 """
 
 from __future__ import annotations
@@ -16,122 +16,111 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kubeauth.metrics._families import (
-    CALL_RESULTS,
-    CALLS,
-    CERTIFICATE_ENDS,
-    ENDS,
-    POLICY_ANSWERS,
-    POLICY_CALLS,
+    CERTIFICATE_EXPIRY,
+    COUNTERS,
+    EXPIRY_BY_TTL,
+    HISTOGRAMS,
+    INITIAL_LABELS,
     PROVIDER_CONFIG,
-    PROVIDER_ERRORS,
-    PROVIDER_SECONDS,
-    RENEWAL_RESULTS,
-    RENEWALS,
-    ROTATION_AGE,
-    ROTATION_RATIO,
-    RUN_SECONDS,
-    TOKEN_ENDS,
-    Counter,
+    TOKEN_EXPIRY,
+    Family,
     Gauge,
-    Histogram,
 )
 
 if TYPE_CHECKING:
     import prometheus_client
 
-    Written = prometheus_client.Counter | prometheus_client.Gauge | prometheus_client.Histogram
+    PrometheusMetric = prometheus_client.Counter | prometheus_client.Gauge | prometheus_client.Histogram
 
 logger = logging.getLogger("kubeauth.metrics")
 
-DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
-# prometheus_client still takes it, and sets the other when the first metric is made.
-_OLD_DIRECTORY = "prometheus_multiproc_dir"
+DIRECTORY_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+# prometheus_client still supports it: it sets the new one when the first metric is created.
+_DEPRECATED_DIRECTORY_VARIABLE = "prometheus_multiproc_dir"
 
-_GAUGES = (CERTIFICATE_ENDS, TOKEN_ENDS, PROVIDER_CONFIG)
-_COUNTERS = (CALLS, POLICY_CALLS, RENEWALS, PROVIDER_ERRORS)
-_HISTOGRAMS = (ROTATION_AGE, ROTATION_RATIO, RUN_SECONDS, PROVIDER_SECONDS)
-_FROM_THE_START: dict[Counter, list[tuple[str, ...]]] = {
-    CALLS: [*CALL_RESULTS],
-    POLICY_CALLS: [*POLICY_ANSWERS],
-    RENEWALS: [*RENEWAL_RESULTS],
-}
-# How many seconds a fork waits for who is writing.
-_PATIENCE = 1.0
+_GAUGES = (CERTIFICATE_EXPIRY, TOKEN_EXPIRY, PROVIDER_CONFIG)
+# How many seconds a fork waits for a thread that is writing.
+_FORK_TIMEOUT = 1.0
 
-Family = Gauge | Counter | Histogram
-Note = tuple[Family, tuple[str, ...], float]
+Sample = tuple[Family, tuple[str, ...], float]
 
 
-class Shared:
-    """Numbers that processes share, if the environment says so: who counts first looks whether it does."""
+class MultiprocessWriter:
+    """Writes values to the files of multiprocess mode, if the environment enables it at the first write."""
 
     def __init__(self) -> None:
-        # Guards everything below, and everything of prometheus_client's that is reached from here. Reentrant:
-        # a signal handler may come in between. Then whom it has interrupted writes down its numbers too.
+        # Guards everything below, and the metrics of prometheus_client that are written here. Reentrant: a
+        # signal handler may interrupt this thread. It queues its values, and the interrupted call writes them.
         self._lock = threading.RLock()
         self._is_writing = False
-        self._notes: deque[Note] = deque()
-        self._metrics: dict[str, Written] | None = None
-        self._failed = False
-        self._fork_has_it = False
+        self._queue: deque[Sample] = deque()
+        self._metrics: dict[str, PrometheusMetric] | None = None
+        self._has_failed = False
+        self._is_locked_for_fork = False
 
-    def is_on(self) -> bool:
-        """Whether numbers are shared. OSError if they should be, and their directory is not there."""
-        if not _is_meant():
+    def is_enabled(self) -> bool:
+        """Whether multiprocess mode is enabled. Raises OSError if it is and its directory does not exist."""
+        if not _has_directory_variable():
             return False
-        self._write()
+        self._flush()
         return bool(self._metrics)
 
-    def note(self, family: Family, labels: tuple[str, ...], value: float) -> None:
-        """Adds to a counter or a histogram, or sets a gauge. Never raises: who counts cannot help it."""
-        if self._failed or not _is_meant():
+    def write(self, family: Family, labels: tuple[str, ...], value: float) -> None:
+        """Add to a counter or a histogram, or set a gauge. Never raises: the request must not fail."""
+        if self._has_failed or not _has_directory_variable():
             return
-        self._notes.append((family, labels, value))
+        self._queue.append((family, labels, value))
         try:
-            self._write()
-        except Exception as error:  # no such directory; no space; files that somebody has closed
-            self._failed = True
-            self._notes.clear()
-            logger.warning("what kubeauth counts is not shared with other processes: %s", error)
+            self._flush()
+        except Exception as error:  # no such directory; no space left; files that were closed
+            self._has_failed = True
+            self._queue.clear()
+            logger.warning("cannot write metrics for multiprocess mode: %s", error)
 
-    def _write(self) -> None:
+    def _flush(self) -> None:
         with self._lock:
             if self._is_writing:
                 return
             self._is_writing = True
             try:
                 if self._metrics is None:
-                    self._metrics = _made()
-                    self._failed = False
-                while self._notes:
-                    note = self._notes.popleft()
+                    self._metrics = _create_metrics()
+                    self._has_failed = False
+                while self._queue:
+                    sample = self._queue.popleft()
                     if self._metrics:
-                        _write_down(self._metrics, *note)
+                        _write_sample(self._metrics, *sample)
             finally:
                 self._is_writing = False
 
     def before_fork(self) -> None:
-        """A child would find a lock of prometheus_client's that nobody opens, or a module half imported."""
-        self._fork_has_it = self._lock.acquire(timeout=_PATIENCE)
+        """Wait for a thread that is writing.
+
+        Otherwise the child could inherit a lock of prometheus_client that no thread will ever release, or a
+        module that is only partly imported.
+        """
+        self._is_locked_for_fork = self._lock.acquire(timeout=_FORK_TIMEOUT)
 
     def after_fork_in_parent(self) -> None:
-        """Lets the others go on."""
-        if self._fork_has_it:
+        """Let other threads write again."""
+        if self._is_locked_for_fork:
             self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        """prometheus_client itself finds out that this is another process, and begins at 0 in other files."""
+        """Reset the state. prometheus_client itself detects the new process: it opens new files at 0."""
         self._lock = threading.RLock()
         self._is_writing = False
-        self._notes.clear()
-        self._failed = False
+        self._queue.clear()
+        self._has_failed = False
 
 
-def _is_meant() -> bool:
-    return DIRECTORY in os.environ or _OLD_DIRECTORY in os.environ
+def _has_directory_variable() -> bool:
+    return DIRECTORY_VARIABLE in os.environ or _DEPRECATED_DIRECTORY_VARIABLE in os.environ
 
 
-def _write_down(metrics: dict[str, Written], family: Family, labels: tuple[str, ...], value: float) -> None:
+def _write_sample(
+    metrics: dict[str, PrometheusMetric], family: Family, labels: tuple[str, ...], value: float
+) -> None:
     import prometheus_client
 
     metric = metrics[family.name]
@@ -145,51 +134,55 @@ def _write_down(metrics: dict[str, Written], family: Family, labels: tuple[str, 
         metric.observe(value)
 
 
-def _made() -> dict[str, Written]:
-    """The metrics, by name; in no registry, since they are read from files. None if that mode is not on."""
+def _create_metrics() -> dict[str, PrometheusMetric]:
+    """Return the metrics by name, or nothing if prometheus_client is not in multiprocess mode.
+
+    They are in no registry: MultiProcessCollector reads their files.
+    """
     import prometheus_client
     from prometheus_client import values
 
     if values.ValueClass is values.MutexValue:
-        # It looked at the environment when it was imported, and that was too early.
+        # prometheus_client reads the environment when it is imported, and the variable was set after that.
         return {}
-    metrics: dict[str, Written] = {}
+    metrics: dict[str, PrometheusMetric] = {}
     for gauge in _GAUGES:
         metrics[gauge.name] = prometheus_client.Gauge(
             gauge.name, gauge.help, gauge.labels, registry=None, multiprocess_mode=gauge.mode
         )
-    for counter in _COUNTERS:
-        made = prometheus_client.Counter(counter.name, counter.help, counter.labels, registry=None)
-        for labels in _FROM_THE_START.get(counter, ()):
-            made.labels(*labels)
-        metrics[counter.name] = made
-    for histogram in _HISTOGRAMS:
+    for counter in COUNTERS:
+        metric = prometheus_client.Counter(counter.name, counter.help, counter.labels, registry=None)
+        for labels in INITIAL_LABELS[counter]:
+            metric.labels(*labels)
+        metrics[counter.name] = metric
+    for histogram in HISTOGRAMS:
         metrics[histogram.name] = prometheus_client.Histogram(
             histogram.name, histogram.help, histogram.labels, registry=None, buckets=histogram.bounds
         )
     return metrics
 
 
-def soonest_ends() -> dict[Gauge, float]:
-    """By the time to live that it is for: the first end of all processes; infinite if nothing ends."""
+def read_first_expiries() -> dict[Gauge, float]:
+    """Return the first expiry of all live processes for each TTL gauge; infinity if nothing expires."""
     import glob
 
     from prometheus_client.multiprocess import MultiProcessCollector
 
     merge: Callable[[list[str]], Iterable[prometheus_client.Metric]] = MultiProcessCollector.merge
-    files = glob.glob(os.path.join(glob.escape(os.environ[DIRECTORY]), "gauge_liveall_*.db"))
-    found = {metric.name: metric.samples for metric in merge(files)}
+    files = glob.glob(os.path.join(glob.escape(os.environ[DIRECTORY_VARIABLE]), "gauge_liveall_*.db"))
+    samples = {metric.name: metric.samples for metric in merge(files)}
     return {
-        ttl: min((sample.value for sample in found.get(end.name, ()) if sample.value), default=math.inf)
-        for ttl, end in ENDS.items()
+        ttl: min((sample.value for sample in samples.get(expiry.name, ()) if sample.value), default=math.inf)
+        for ttl, expiry in EXPIRY_BY_TTL.items()
     }
 
 
-SHARED = Shared()
+# The writer of this process.
+MULTIPROCESS_WRITER = MultiprocessWriter()
 
-if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(
-        before=SHARED.before_fork,
-        after_in_parent=SHARED.after_fork_in_parent,
-        after_in_child=SHARED.after_fork_in_child,
+        before=MULTIPROCESS_WRITER.before_fork,
+        after_in_parent=MULTIPROCESS_WRITER.after_fork_in_parent,
+        after_in_child=MULTIPROCESS_WRITER.after_fork_in_child,
     )

@@ -10,7 +10,7 @@ from typing import Self
 
 from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth.errors import KubeAuthError, Problem, ProviderConfigError, ProviderError, RegistryError
-from kubeauth.metrics import COUNTS
+from kubeauth.metrics._recorder import RECORDER
 from kubeauth.registry._cache import Given
 from kubeauth.registry._config import Provider
 from kubeauth.registry._key_index import NOTHING, KeyIndex, looked_up
@@ -103,7 +103,7 @@ class CredentialProviders:
         service_account: ServiceAccountSource | AsyncServiceAccountSource | None = None,
         environ: Mapping[str, str] | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        observer: ProviderObserver = COUNTS,
+        observer: ProviderObserver = RECORDER,
     ) -> None:
         directory = _directory(bin_dir)
         self._accounts = accounts_of(service_account)

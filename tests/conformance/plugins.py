@@ -13,7 +13,7 @@ import kubeauth
 from kubeauth import ClientConfig, ExecOptions, PluginPolicy
 from kubeauth._exec.config import ExecCluster, ExecConfig
 from kubeauth._exec.plugin import Plugin
-from kubeauth.metrics import COUNTS
+from kubeauth.metrics._recorder import RECORDER
 from kubeauth.testing import APIServer, KeyPair, PluginScript
 
 V1 = "client.authentication.k8s.io/v1"
@@ -167,7 +167,7 @@ def counted() -> Iterator[Counted]:
 
 
 def _totals() -> dict[tuple[str, ...], int]:
-    totals = COUNTS._read().totals
+    totals = RECORDER.snapshot().totals
     return {
         (counter.name, *labels): value
         for counter, series in totals.items()

@@ -12,15 +12,16 @@ from cryptography.x509 import load_pem_x509_certificate
 from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth._exec.plugin import Plugin
 from kubeauth.errors import PluginFailed
-from kubeauth.metrics import Collector, Counts
+from kubeauth.metrics import Collector
+from kubeauth.metrics._recorder import MetricsRecorder
 from kubeauth.testing import Authority, FakeClock
 from tests.conformance.plugins import ShellPlugin, credential, exec_config
 
 DAY = 86400.0
 
 
-def value(counts: Counts, name: str, now: float, **labels: str) -> float | None:
-    for metric in Collector(counts, now=lambda: now).collect():
+def value(recorder: MetricsRecorder, name: str, now: float, **labels: str) -> float | None:
+    for metric in Collector(recorder, now=lambda: now).collect():
         for sample in metric.samples:
             if sample.name == name and sample.labels == labels:
                 return float(sample.value)
@@ -30,12 +31,12 @@ def value(counts: Counts, name: str, now: float, **labels: str) -> float | None:
 def test_the_end_is_the_certificates_and_not_the_timestamps_m4(tmp_path: Path, clock: FakeClock) -> None:
     ends = datetime.fromtimestamp(clock.time() + 5 * DAY, UTC)
     pair = Authority().client("carol", not_after=ends)
-    counts = Counts()
+    recorder = MetricsRecorder()
     script = ShellPlugin(tmp_path, credential(None, pair, expires=clock.time() + 60))
-    source = RefreshableSource(Plugin(exec_config(script.path), None, counts), clock, counts)
+    source = RefreshableSource(Plugin(exec_config(script.path), None, recorder), clock, recorder)
 
     def ttl() -> float | None:
-        return value(counts, "rest_client_exec_plugin_ttl_seconds", clock.time())
+        return value(recorder, "rest_client_exec_plugin_ttl_seconds", clock.time())
 
     assert ttl() == math.inf
     source.get()
@@ -45,16 +46,16 @@ def test_the_end_is_the_certificates_and_not_the_timestamps_m4(tmp_path: Path, c
     script.says(credential("token"))
     source.get()
     assert ttl() == math.inf  # a token has no such end
-    # Its age counts from its own beginning.
+    # Its age counts from its own notBefore.
     begins = load_pem_x509_certificate(pair.certificate).not_valid_before_utc.timestamp()
-    age = value(counts, "rest_client_exec_plugin_certificate_rotation_age_sum", clock.time())
+    age = value(recorder, "rest_client_exec_plugin_certificate_rotation_age_sum", clock.time())
     assert age == pytest.approx(clock.time() - begins)
 
 
 def test_calls_by_what_came_of_them_m1_m2(tmp_path: Path, clock: FakeClock) -> None:
-    counts = Counts()
+    recorder = MetricsRecorder()
     script = ShellPlugin(tmp_path)
-    asked = Plugin(exec_config(script.path), None, counts)
+    asked = Plugin(exec_config(script.path), None, recorder)
     asked.fetch()
     script.says("", exit_code=17)
     for _ in range(2):
@@ -63,7 +64,7 @@ def test_calls_by_what_came_of_them_m1_m2(tmp_path: Path, clock: FakeClock) -> N
 
     def calls(code: str, status: str) -> float | None:
         name = "rest_client_exec_plugin_call_total"
-        return value(counts, name, clock.time(), code=code, call_status=status)
+        return value(recorder, name, clock.time(), code=code, call_status=status)
 
     assert calls("0", "no_error") == 1
     assert calls("17", "plugin_execution_error") == 2

@@ -500,7 +500,7 @@ def test_renewals_are_counted_and_plugins_are_not_m2(
             self.runs += 1
 
     counter = Counter()
-    monkeypatch.setattr("kubeauth._transport.base.COUNTS", counter)
+    monkeypatch.setattr("kubeauth._transport.base.RECORDER", counter)
     with Client(load_config(kubeconfig.path)) as client:
         client.get("/version")
     assert (counter.renewals, counter.runs) == ([("first", True)], 0)

@@ -45,7 +45,6 @@ from kubeauth import (
     testing,
     transports,
 )
-from kubeauth._observer import Observer
 from kubeauth.registry import plugin as registry_plugin
 
 assert_type(kubeauth.__version__, str)
@@ -142,9 +141,7 @@ async def adapted() -> None:
 registry = CollectorRegistry()
 assert_type(metrics.register(), metrics.Collector)
 assert_type(metrics.register(registry), metrics.Collector)
-registry.register(metrics.Collector(metrics.Counts(), now=lambda: 0.0))
-assert_type(metrics.COUNTS, metrics.Counts)
-observer: Observer = metrics.COUNTS
+registry.register(metrics.Collector(now=lambda: 0.0))
 
 with testing.APIServer(tokens={"t": "alice"}, authority=testing.Authority()) as server:
     assert_type(server.config(token="t"), ClientConfig)

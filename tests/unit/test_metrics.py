@@ -22,7 +22,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kubeauth import metrics
 from kubeauth._observer import Observer
-from kubeauth.metrics import COUNTS, Collector, Counts, register
+from kubeauth.metrics import Collector, register
+from kubeauth.metrics._recorder import RECORDER, MetricsRecorder
 from kubeauth.registry._observer import ProviderObserver
 
 NOW = 1_800_000_000.0
@@ -33,7 +34,7 @@ RATIO = "kubeauth_certificate_rotation_lifetime_ratio"
 RUN = "kubeauth_plugin_run_seconds"
 CALLS = "rest_client_exec_plugin_call_total"
 POLICY = "rest_client_exec_plugin_policy_call_total"
-RENEWALS = "kubeauth_credential_refreshes_total"
+REFRESHES = "kubeauth_credential_refreshes_total"
 PROVIDER_RUN = "kubelet_credential_provider_plugin_duration"
 PROVIDER_ERRORS = "kubelet_credential_provider_plugin_errors_total"
 PROVIDER_CONFIG = "kubelet_credential_provider_config_info"
@@ -43,10 +44,10 @@ class Source:
     """Whatever has a credential."""
 
 
-def scrape(counts: Counts, *, now: float = NOW) -> dict[str, Metric]:
+def scrape(recorder: MetricsRecorder, *, now: float = NOW) -> dict[str, Metric]:
     """What Prometheus would read, by family."""
     registry = CollectorRegistry()
-    registry.register(Collector(counts, now=lambda: now))
+    registry.register(Collector(recorder, now=lambda: now))
     return parsed(registry)
 
 
@@ -56,35 +57,35 @@ def parsed(registry: CollectorRegistry) -> dict[str, Metric]:
     }
 
 
-def value(counts: Counts, name: str, *, now: float = NOW) -> float:
-    (sample,) = scrape(counts, now=now)[name].samples
+def value(recorder: MetricsRecorder, name: str, *, now: float = NOW) -> float:
+    (sample,) = scrape(recorder, now=now)[name].samples
     assert (sample.name, sample.labels) == (name, {})
     return sample.value
 
 
-def totals(counts: Counts, name: str) -> dict[tuple[tuple[str, str], ...], float]:
+def totals(recorder: MetricsRecorder, name: str) -> dict[tuple[tuple[str, str], ...], float]:
     """The counter's series that have counted something, by their labels."""
-    samples = scrape(counts)[name.removesuffix("_total")].samples
+    samples = scrape(recorder)[name.removesuffix("_total")].samples
     assert {sample.name for sample in samples} <= {name}
     return {tuple(sorted(sample.labels.items())): sample.value for sample in samples if sample.value}
 
 
-def buckets(counts: Counts, name: str) -> dict[float, float]:
-    samples = scrape(counts)[name].samples
+def buckets(recorder: MetricsRecorder, name: str) -> dict[float, float]:
+    samples = scrape(recorder)[name].samples
     found = {float(s.labels["le"]): s.value for s in samples if s.name == f"{name}_bucket"}
     (count,) = (sample.value for sample in samples if sample.name == f"{name}_count")
     assert found[math.inf] == count
     return found
 
 
-def total(counts: Counts, name: str) -> float:
-    (found,) = (sample.value for sample in scrape(counts)[name].samples if sample.name == f"{name}_sum")
+def total(recorder: MetricsRecorder, name: str) -> float:
+    (found,) = (sample.value for sample in scrape(recorder)[name].samples if sample.name == f"{name}_sum")
     return found
 
 
 @pytest.fixture
-def counts() -> Counts:
-    return Counts()
+def recorder() -> MetricsRecorder:
+    return MetricsRecorder()
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def process_wide() -> Iterator[CollectorRegistry]:
     REGISTRY.unregister(register())
 
 
-def test_the_soonest_end_of_all_sources_counts_t34_t35_t36_t37_t38(counts: Counts) -> None:
+def test_the_soonest_end_of_all_sources_counts_t34_t35_t36_t37_t38(recorder: MetricsRecorder) -> None:
     first, second = Source(), Source()
     table: list[tuple[Source, float | None, float]] = [
         (first, 600, 600),
@@ -105,58 +106,58 @@ def test_the_soonest_end_of_all_sources_counts_t34_t35_t36_t37_t38(counts: Count
     ]
     for source, ends_in, expected in table:
         ends = None if ends_in is None else NOW + ends_in
-        counts.on_credential(source, certificate_expires=ends, token_expires=None)
-        assert value(counts, CERTIFICATE_TTL) == expected
+        recorder.on_credential(source, certificate_expires=ends, token_expires=None)
+        assert value(recorder, CERTIFICATE_TTL) == expected
 
 
-def test_tokens_have_a_time_to_live_of_their_own_m4(counts: Counts) -> None:
+def test_tokens_have_a_time_to_live_of_their_own_m4(recorder: MetricsRecorder) -> None:
     first, second = Source(), Source()
-    counts.on_credential(first, certificate_expires=NOW + 600, token_expires=NOW + 60)
-    counts.on_credential(second, certificate_expires=None, token_expires=NOW + 30)
-    assert (value(counts, CERTIFICATE_TTL), value(counts, TOKEN_TTL)) == (600, 30)
-    counts.on_credential(second, certificate_expires=NOW + 10, token_expires=None)
-    assert (value(counts, CERTIFICATE_TTL), value(counts, TOKEN_TTL)) == (10, 60)
+    recorder.on_credential(first, certificate_expires=NOW + 600, token_expires=NOW + 60)
+    recorder.on_credential(second, certificate_expires=None, token_expires=NOW + 30)
+    assert (value(recorder, CERTIFICATE_TTL), value(recorder, TOKEN_TTL)) == (600, 30)
+    recorder.on_credential(second, certificate_expires=NOW + 10, token_expires=None)
+    assert (value(recorder, CERTIFICATE_TTL), value(recorder, TOKEN_TTL)) == (10, 60)
 
 
 @pytest.mark.parametrize("name", [CERTIFICATE_TTL, TOKEN_TTL])
-def test_the_time_to_live_is_of_the_moment_of_the_scrape(counts: Counts, name: str) -> None:
-    assert value(counts, name) == math.inf
+def test_the_time_to_live_is_of_the_moment_of_the_scrape(recorder: MetricsRecorder, name: str) -> None:
+    assert value(recorder, name) == math.inf
     source = Source()
-    counts.on_credential(source, certificate_expires=NOW + 5.5, token_expires=NOW + 5.5)
-    assert [value(counts, name, now=NOW + passed) for passed in (0, 5.5, 20)] == [5.5, 0, -14.5]
+    recorder.on_credential(source, certificate_expires=NOW + 5.5, token_expires=NOW + 5.5)
+    assert [value(recorder, name, now=NOW + passed) for passed in (0, 5.5, 20)] == [5.5, 0, -14.5]
 
 
-def test_without_anything_it_is_infinite_in_prometheus_spelling(counts: Counts) -> None:
+def test_without_anything_it_is_infinite_in_prometheus_spelling(recorder: MetricsRecorder) -> None:
     registry = CollectorRegistry()
-    registry.register(Collector(counts))
+    registry.register(Collector(recorder))
     assert f"\n{CERTIFICATE_TTL} +Inf\n" in generate_latest(registry).decode()
 
 
-def test_time_is_the_systems_unless_another_is_given(counts: Counts) -> None:
+def test_time_is_the_systems_unless_another_is_given(recorder: MetricsRecorder) -> None:
     registry = CollectorRegistry()
-    registry.register(Collector(counts))
+    registry.register(Collector(recorder))
     source = Source()
-    counts.on_credential(source, certificate_expires=0.0, token_expires=None)
+    recorder.on_credential(source, certificate_expires=0.0, token_expires=None)
     assert parsed(registry)[CERTIFICATE_TTL].samples[0].value < -1_700_000_000
 
 
-def test_a_source_that_is_gone_counts_no_more(counts: Counts) -> None:
+def test_a_source_that_is_gone_counts_no_more(recorder: MetricsRecorder) -> None:
     gone, here = Source(), Source()
-    counts.on_credential(gone, certificate_expires=NOW + 1, token_expires=NOW + 1)
-    counts.on_credential(here, certificate_expires=NOW + 9, token_expires=None)
-    assert value(counts, CERTIFICATE_TTL) == 1
+    recorder.on_credential(gone, certificate_expires=NOW + 1, token_expires=NOW + 1)
+    recorder.on_credential(here, certificate_expires=NOW + 9, token_expires=None)
+    assert value(recorder, CERTIFICATE_TTL) == 1
     del gone
     gc.collect()
-    assert (value(counts, CERTIFICATE_TTL), value(counts, TOKEN_TTL)) == (9, math.inf)
+    assert (value(recorder, CERTIFICATE_TTL), value(recorder, TOKEN_TTL)) == (9, math.inf)
 
 
-def test_sources_are_told_apart_by_identity(counts: Counts) -> None:
+def test_sources_are_told_apart_by_identity(recorder: MetricsRecorder) -> None:
     sources = [Source() for _ in range(100)]
     for number, source in enumerate(sources):
-        counts.on_credential(source, certificate_expires=NOW + 100 + number, token_expires=None)
+        recorder.on_credential(source, certificate_expires=NOW + 100 + number, token_expires=None)
     for source in sources[:-1]:
-        counts.on_credential(source, certificate_expires=None, token_expires=None)
-    assert value(counts, CERTIFICATE_TTL) == 199
+        recorder.on_credential(source, certificate_expires=None, token_expires=None)
+    assert value(recorder, CERTIFICATE_TTL) == 199
 
 
 @pytest.mark.parametrize(
@@ -164,20 +165,22 @@ def test_sources_are_told_apart_by_identity(counts: Counts) -> None:
     [("no_error", 0), ("plugin_execution_error", 2), ("plugin_execution_error", -1),
      ("plugin_not_found_error", 1), ("client_internal_error", 1)],
 )  # fmt: skip
-def test_calls_have_their_status_and_code_as_they_are_m1(counts: Counts, status: str, code: int) -> None:
+def test_calls_have_their_status_and_code_as_they_are_m1(
+    recorder: MetricsRecorder, status: str, code: int
+) -> None:
     for _ in range(2):
-        counts.on_plugin_run(status=status, code=code, seconds=0.1)
-    assert totals(counts, CALLS) == {(("call_status", status), ("code", str(code))): 2}
+        recorder.on_plugin_run(status=status, code=code, seconds=0.1)
+    assert totals(recorder, CALLS) == {(("call_status", status), ("code", str(code))): 2}
 
 
-def test_calls_are_told_apart_by_both_labels(counts: Counts) -> None:
+def test_calls_are_told_apart_by_both_labels(recorder: MetricsRecorder) -> None:
     for code in (0, 1, 2, 0):
         for _ in range(2):
-            counts.on_plugin_run(
+            recorder.on_plugin_run(
                 status="plugin_execution_error" if code else "no_error", code=code, seconds=0.1
             )
-    counts.on_plugin_run(status="plugin_not_found_error", code=1, seconds=0.0)
-    assert totals(counts, CALLS) == {
+    recorder.on_plugin_run(status="plugin_not_found_error", code=1, seconds=0.0)
+    assert totals(recorder, CALLS) == {
         (("call_status", "no_error"), ("code", "0")): 4,
         (("call_status", "plugin_execution_error"), ("code", "1")): 2,
         (("call_status", "plugin_execution_error"), ("code", "2")): 2,
@@ -185,27 +188,27 @@ def test_calls_are_told_apart_by_both_labels(counts: Counts) -> None:
     }
 
 
-def test_the_policy_has_one_label_m5(counts: Counts) -> None:
+def test_the_policy_has_one_label_m5(recorder: MetricsRecorder) -> None:
     for allowed in (True, True, False):
-        counts.on_policy_check(allowed=allowed)
-    assert totals(counts, POLICY) == {(("status", "allowed"),): 2, (("status", "denied"),): 1}
+        recorder.on_policy_check(allowed=allowed)
+    assert totals(recorder, POLICY) == {(("status", "allowed"),): 2, (("status", "denied"),): 1}
 
 
-def test_renewals_have_a_reason_and_a_result(counts: Counts) -> None:
-    counts.on_refresh(reason="refresh_ahead", succeeded=True)
-    counts.on_refresh(reason="refresh_ahead", succeeded=False)
-    counts.on_refresh(reason="unauthorized", succeeded=False)
-    counts.on_refresh(reason="unauthorized", succeeded=False)
-    assert totals(counts, RENEWALS) == {
+def test_renewals_have_a_reason_and_a_result(recorder: MetricsRecorder) -> None:
+    recorder.on_refresh(reason="refresh_ahead", succeeded=True)
+    recorder.on_refresh(reason="refresh_ahead", succeeded=False)
+    recorder.on_refresh(reason="unauthorized", succeeded=False)
+    recorder.on_refresh(reason="unauthorized", succeeded=False)
+    assert totals(recorder, REFRESHES) == {
         (("reason", "refresh_ahead"), ("result", "success")): 1,
         (("reason", "refresh_ahead"), ("result", "failure")): 1,
         (("reason", "unauthorized"), ("result", "failure")): 2,
     }
 
 
-def test_what_can_happen_is_there_before_it_does(counts: Counts) -> None:
+def test_what_can_happen_is_there_before_it_does(recorder: MetricsRecorder) -> None:
     """Prometheus's `increase` does not see the step from nothing to 1."""
-    found = scrape(counts)
+    found = scrape(recorder)
     shown = {tuple(s.labels.values()) for s in found["kubeauth_credential_refreshes"].samples}
     assert shown == {
         (reason, result)
@@ -227,9 +230,9 @@ def test_what_can_happen_is_there_before_it_does(counts: Counts) -> None:
     }
 
 
-def test_the_ages_have_the_buckets_of_client_go(counts: Counts) -> None:
+def test_the_ages_have_the_buckets_of_client_go(recorder: MetricsRecorder) -> None:
     bounds = [600, 1800, 3600, 14400, 86400, 604800, 2592000, 7776000, 15552000, 31104000, 124416000]
-    assert buckets(counts, AGE) == dict.fromkeys([*map(float, bounds), math.inf], 0)
+    assert buckets(recorder, AGE) == dict.fromkeys([*map(float, bounds), math.inf], 0)
 
 
 @pytest.mark.parametrize(
@@ -237,72 +240,76 @@ def test_the_ages_have_the_buckets_of_client_go(counts: Counts) -> None:
     [(0, 600), (599.9, 600), (600, 600), (600.001, 1800), (86400, 86400), (86401, 604800),
      (124416000, 124416000), (124416001, math.inf), (-5, 600)],
 )  # fmt: skip
-def test_a_bucket_holds_its_own_edge_and_all_below(counts: Counts, age: float, smallest: float) -> None:
-    counts.on_certificate_rotated(age=age, lifetime=86400)
-    for bound, count in buckets(counts, AGE).items():
+def test_a_bucket_holds_its_own_edge_and_all_below(
+    recorder: MetricsRecorder, age: float, smallest: float
+) -> None:
+    recorder.on_certificate_rotated(age=age, lifetime=86400)
+    for bound, count in buckets(recorder, AGE).items():
         assert count == (bound >= smallest)
 
 
-def test_buckets_are_cumulative(counts: Counts) -> None:
+def test_buckets_are_cumulative(recorder: MetricsRecorder) -> None:
     for age in (1, 600, 601, 3600, 5000, 10**9):
-        counts.on_certificate_rotated(age=age, lifetime=10**9)
-    found = list(buckets(counts, AGE).values())
+        recorder.on_certificate_rotated(age=age, lifetime=10**9)
+    found = list(buckets(recorder, AGE).values())
     assert found == [2, 3, 4, 5, 5, 5, 5, 5, 5, 5, 5, 6]
-    assert total(counts, AGE) == 1 + 600 + 601 + 3600 + 5000 + 10**9
+    assert total(recorder, AGE) == 1 + 600 + 601 + 3600 + 5000 + 10**9
 
 
-def test_a_sum_never_goes_down(counts: Counts) -> None:
-    counts.on_certificate_rotated(age=100, lifetime=1000)
-    counts.on_certificate_rotated(age=-3600, lifetime=1000)  # a clock was set back
-    assert (total(counts, AGE), buckets(counts, AGE)[math.inf]) == (100, 2)
-    assert (total(counts, RATIO), buckets(counts, RATIO)[math.inf]) == (0.1, 2)
+def test_a_sum_never_goes_down(recorder: MetricsRecorder) -> None:
+    recorder.on_certificate_rotated(age=100, lifetime=1000)
+    recorder.on_certificate_rotated(age=-3600, lifetime=1000)  # a clock was set back
+    assert (total(recorder, AGE), buckets(recorder, AGE)[math.inf]) == (100, 2)
+    assert (total(recorder, RATIO), buckets(recorder, RATIO)[math.inf]) == (0.1, 2)
 
 
-def test_the_share_within_one_percent_of_the_end_can_be_computed(counts: Counts) -> None:
+def test_the_share_within_one_percent_of_the_end_can_be_computed(recorder: MetricsRecorder) -> None:
     """The KEP's objective, for certificates of any lifetime."""
     hour, year = 3600, 31_536_000
     for lifetime, share in [(hour, 0.9), (year, 0.995), (hour, 1.005), (year, 1.2), (hour, 7)]:
-        counts.on_certificate_rotated(age=lifetime * share, lifetime=lifetime)
-    found = buckets(counts, RATIO)
+        recorder.on_certificate_rotated(age=lifetime * share, lifetime=lifetime)
+    found = buckets(recorder, RATIO)
     assert found[1.01] - found[0.99] == 2
     assert found[math.inf] - found[1.0] == 3  # had ended before
     assert found[0.9] == 1
-    assert total(counts, RATIO) == pytest.approx(0.9 + 0.995 + 1.005 + 1.2 + 7)
+    assert total(recorder, RATIO) == pytest.approx(0.9 + 0.995 + 1.005 + 1.2 + 7)
 
 
 @pytest.mark.parametrize("lifetime", [0, -1])
-def test_a_certificate_that_never_was_valid_has_an_age_alone(counts: Counts, lifetime: float) -> None:
-    counts.on_certificate_rotated(age=10, lifetime=lifetime)
-    assert (buckets(counts, AGE)[math.inf], buckets(counts, RATIO)[math.inf]) == (1, 0)
+def test_a_certificate_that_never_was_valid_has_an_age_alone(
+    recorder: MetricsRecorder, lifetime: float
+) -> None:
+    recorder.on_certificate_rotated(age=10, lifetime=lifetime)
+    assert (buckets(recorder, AGE)[math.inf], buckets(recorder, RATIO)[math.inf]) == (1, 0)
 
 
-def test_runs_take_seconds(counts: Counts) -> None:
+def test_runs_take_seconds(recorder: MetricsRecorder) -> None:
     for seconds in (0.04, 0.25, 3, 60, 60.2, 1000):
-        counts.on_plugin_run(status="no_error", code=0, seconds=seconds)
-    found = buckets(counts, RUN)
+        recorder.on_plugin_run(status="no_error", code=0, seconds=seconds)
+    found = buckets(recorder, RUN)
     assert (found[0.05], found[0.25], found[5], found[60], found[300], found[math.inf]) == (1, 2, 3, 4, 5, 6)
-    assert total(counts, RUN) == pytest.approx(1123.49)
+    assert total(recorder, RUN) == pytest.approx(1123.49)
 
 
-def everything(counts: Counts, source: object) -> None:
-    counts.on_policy_check(allowed=True)
-    counts.on_plugin_run(status="no_error", code=0, seconds=0.2)
-    counts.on_refresh(reason="first", succeeded=True)
-    counts.on_credential(source, certificate_expires=NOW + 60, token_expires=NOW + 60)
-    counts.on_certificate_rotated(age=10, lifetime=100)
-    counts.config_loaded(hash="sha256:00", providers=["ecr"])
-    counts.provider_ran(provider="ecr", seconds=0.2, failed=True)
+def everything(recorder: MetricsRecorder, source: object) -> None:
+    recorder.on_policy_check(allowed=True)
+    recorder.on_plugin_run(status="no_error", code=0, seconds=0.2)
+    recorder.on_refresh(reason="first", succeeded=True)
+    recorder.on_credential(source, certificate_expires=NOW + 60, token_expires=NOW + 60)
+    recorder.on_certificate_rotated(age=10, lifetime=100)
+    recorder.config_loaded(hash="sha256:00", providers=["ecr"])
+    recorder.provider_ran(provider="ecr", seconds=0.2, failed=True)
 
 
-def test_providers_are_counted_under_the_names_of_the_kubelet(counts: Counts) -> None:
+def test_providers_are_counted_under_the_names_of_the_kubelet(recorder: MetricsRecorder) -> None:
     """6.1-6.3."""
-    families = scrape(counts)
+    families = scrape(recorder)
     assert [families[name].samples for name in (PROVIDER_CONFIG, PROVIDER_RUN)] == [[], []]
-    counts.config_loaded(hash="sha256:01", providers=["ecr", "acr"])
-    counts.config_loaded(hash="sha256:02", providers=["ecr"])
-    counts.provider_ran(provider="ecr", seconds=0.2, failed=False)
-    counts.provider_ran(provider="ecr", seconds=20, failed=True)
-    families = scrape(counts)
+    recorder.config_loaded(hash="sha256:01", providers=["ecr", "acr"])
+    recorder.config_loaded(hash="sha256:02", providers=["ecr"])
+    recorder.provider_ran(provider="ecr", seconds=0.2, failed=False)
+    recorder.provider_ran(provider="ecr", seconds=20, failed=True)
+    families = scrape(recorder)
     # Only the last configuration; a provider is there before it fails.
     assert [(s.labels, s.value) for s in families[PROVIDER_CONFIG].samples] == [({"hash": "sha256:02"}, 1)]
     errors = families[PROVIDER_ERRORS.removesuffix("_total")].samples
@@ -327,16 +334,16 @@ def test_providers_are_counted_under_the_names_of_the_kubelet(counts: Counts) ->
     assert (found["0.1"], found["0.25"], found["10.0"], found["+Inf"]) == (0, 1, 1, 2)
 
 
-def test_the_text_has_the_exact_names_and_no_others(counts: Counts) -> None:
+def test_the_text_has_the_exact_names_and_no_others(recorder: MetricsRecorder) -> None:
     source = Source()
-    everything(counts, source)
+    everything(recorder, source)
     registry = CollectorRegistry()
-    registry.register(Collector(counts))
+    registry.register(Collector(recorder))
     lines = generate_latest(registry).decode().splitlines()
     kinds = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE ")}
     assert kinds == {
         CERTIFICATE_TTL: "gauge", TOKEN_TTL: "gauge", AGE: "histogram", RATIO: "histogram", RUN: "histogram",
-        CALLS: "counter", POLICY: "counter", RENEWALS: "counter",
+        CALLS: "counter", POLICY: "counter", REFRESHES: "counter",
         PROVIDER_RUN: "histogram", PROVIDER_ERRORS: "counter", PROVIDER_CONFIG: "gauge",
     }  # fmt: skip
     helped = {line.split()[2] for line in lines if line.startswith("# HELP ") and len(line.split()) > 8}
@@ -345,15 +352,15 @@ def test_the_text_has_the_exact_names_and_no_others(counts: Counts) -> None:
     histograms = {
         f"{name}_{part}" for name in (AGE, RATIO, RUN, PROVIDER_RUN) for part in ("bucket", "sum", "count")
     }
-    plain = {CERTIFICATE_TTL, TOKEN_TTL, CALLS, POLICY, RENEWALS, PROVIDER_ERRORS, PROVIDER_CONFIG}
+    plain = {CERTIFICATE_TTL, TOKEN_TTL, CALLS, POLICY, REFRESHES, PROVIDER_ERRORS, PROVIDER_CONFIG}
     assert names == plain | histograms
 
 
-def test_open_metrics_can_be_had_as_well(counts: Counts) -> None:
+def test_open_metrics_can_be_had_as_well(recorder: MetricsRecorder) -> None:
     source = Source()
-    everything(counts, source)
+    everything(recorder, source)
     registry = CollectorRegistry()
-    registry.register(Collector(counts))
+    registry.register(Collector(recorder))
     # prometheus_client left these two without types.
     render: Callable[[CollectorRegistry], bytes] = generate_openmetrics
     parse: Callable[[str], Iterable[Metric]] = parse_openmetrics
@@ -361,18 +368,18 @@ def test_open_metrics_can_be_had_as_well(counts: Counts) -> None:
 
 
 def test_an_observer_is_what_the_core_calls() -> None:
-    observer: Observer = Counts()
+    observer: Observer = MetricsRecorder()
     for name in (name for name in vars(Observer) if not name.startswith("_")):
         assert callable(getattr(observer, name))
-    provider_observer: ProviderObserver = Counts()
+    provider_observer: ProviderObserver = MetricsRecorder()
     for name in (name for name in vars(ProviderObserver) if not name.startswith("_")):
         assert callable(getattr(provider_observer, name))
 
 
-def test_it_describes_all_that_it_collects(counts: Counts) -> None:
+def test_it_describes_all_that_it_collects(recorder: MetricsRecorder) -> None:
     source = Source()
-    everything(counts, source)
-    collector = Collector(counts)
+    everything(recorder, source)
+    collector = Collector(recorder)
     described = [(family.name, family.type) for family in collector.describe()]
     assert described == [(family.name, family.type) for family in collector.collect()]
 
@@ -390,7 +397,7 @@ def test_registered_with_a_registry_of_your_own_it_shows_what_this_process_count
     collector = register(registry)
     before = registry.get_sample_value(POLICY, {"status": "denied"})
     assert before is not None
-    COUNTS.on_policy_check(allowed=False)
+    RECORDER.on_policy_check(allowed=False)
     assert registry.get_sample_value(POLICY, {"status": "denied"}) == before + 1
     assert isinstance(collector, Collector)
     assert REGISTRY.get_sample_value(POLICY, {"status": "denied"}) is None
@@ -469,7 +476,7 @@ print(json.dumps([seen, "exec_plugin" in generate_latest().decode()]))
     assert json.loads(run.stdout) == [False, False]
 
 
-def test_threads_that_count_at_once_lose_nothing(counts: Counts) -> None:
+def test_threads_that_count_at_once_lose_nothing(recorder: MetricsRecorder) -> None:
     workers, rounds = 8, 500
     barrier = threading.Barrier(workers + 1)
     kept: list[list[Source]] = []
@@ -479,7 +486,7 @@ def test_threads_that_count_at_once_lose_nothing(counts: Counts) -> None:
         kept.append(sources)
         barrier.wait(60)
         for source in sources:
-            everything(counts, source)
+            everything(recorder, source)
 
     threads = [threading.Thread(target=work) for _ in range(workers)]
     interval = sys.getswitchinterval()
@@ -490,7 +497,7 @@ def test_threads_that_count_at_once_lose_nothing(counts: Counts) -> None:
         barrier.wait(60)
         for _ in range(20):
             # A scrape sees one moment: a call is never without its duration.
-            found = scrape(counts)
+            found = scrape(recorder)
             (runs,) = (sample.value for sample in found[RUN].samples if sample.name == f"{RUN}_count")
             assert sum(sample.value for sample in found[CALLS.removesuffix("_total")].samples) == runs
         for thread in threads:
@@ -498,25 +505,25 @@ def test_threads_that_count_at_once_lose_nothing(counts: Counts) -> None:
     finally:
         sys.setswitchinterval(interval)
     expected = workers * rounds
-    assert set(totals(counts, CALLS).values()) == {expected}
-    assert set(totals(counts, POLICY).values()) == {expected}
-    assert set(totals(counts, RENEWALS).values()) == {expected}
+    assert set(totals(recorder, CALLS).values()) == {expected}
+    assert set(totals(recorder, POLICY).values()) == {expected}
+    assert set(totals(recorder, REFRESHES).values()) == {expected}
     for name in (AGE, RATIO, RUN):
-        assert buckets(counts, name)[math.inf] == expected
-    assert total(counts, AGE) == 10 * expected
-    assert value(counts, CERTIFICATE_TTL) == 60
+        assert buckets(recorder, name)[math.inf] == expected
+    assert total(recorder, AGE) == 10 * expected
+    assert value(recorder, CERTIFICATE_TTL) == 60
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no such signal here")
-def test_a_signal_handler_that_counts_does_not_wait_for_who_it_interrupted(counts: Counts) -> None:
-    with counts._lock:
+def test_a_signal_handler_that_counts_does_not_wait_for_who_it_interrupted(recorder: MetricsRecorder) -> None:
+    with recorder._lock:
         # What the interpreter does when a signal comes: the handler runs here and now.
-        signal_handler = signal.signal(signal.SIGUSR1, lambda *_: counts.on_policy_check(allowed=True))
+        signal_handler = signal.signal(signal.SIGUSR1, lambda *_: recorder.on_policy_check(allowed=True))
         try:
             signal.raise_signal(signal.SIGUSR1)
         finally:
             signal.signal(signal.SIGUSR1, signal_handler)
-    assert totals(counts, POLICY) == {(("status", "allowed"),): 1}
+    assert totals(recorder, POLICY) == {(("status", "allowed"),): 1}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
@@ -525,19 +532,19 @@ def test_a_signal_handler_that_counts_does_not_wait_for_who_it_interrupted(count
 def test_a_child_counts_though_a_thread_of_the_parent_held_the_locks(
     which: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counts = Counts() if which == "its own" else COUNTS
+    recorder = MetricsRecorder() if which == "its own" else RECORDER
     # Of another test there may still be a source, with a credential that ends sooner.
-    monkeypatch.setattr(counts, "_ends", weakref.WeakKeyDictionary())
+    monkeypatch.setattr(recorder, "_expiries", weakref.WeakKeyDictionary())
     source = Source()
-    counts.on_credential(source, certificate_expires=NOW + 60, token_expires=None)
+    recorder.on_credential(source, certificate_expires=NOW + 60, token_expires=None)
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with metrics._registering, counts._lock:
+        with metrics._register_lock, recorder._lock:
             held.set()
             done.wait(60)
 
-    before = totals(counts, RENEWALS).get((("reason", "refresh_ahead"), ("result", "success")), 0)
+    before = totals(recorder, REFRESHES).get((("reason", "refresh_ahead"), ("result", "success")), 0)
     holder = threading.Thread(target=hold)
     holder.start()
     assert held.wait(60)
@@ -545,10 +552,10 @@ def test_a_child_counts_though_a_thread_of_the_parent_held_the_locks(
     if child == 0:
         signal.alarm(60)  # a child that hangs must not outlive the test
         try:
-            counts.on_refresh(reason="refresh_ahead", succeeded=True)
-            after = totals(counts, RENEWALS)[(("reason", "refresh_ahead"), ("result", "success"))]
+            recorder.on_refresh(reason="refresh_ahead", succeeded=True)
+            after = totals(recorder, REFRESHES)[(("reason", "refresh_ahead"), ("result", "success"))]
             assert after == before + 1
-            assert value(counts, CERTIFICATE_TTL) == 60  # what the parent had, the child has
+            assert value(recorder, CERTIFICATE_TTL) == 60  # what the parent had, the child has
             register(CollectorRegistry())
             os._exit(0)
         except BaseException:
@@ -558,4 +565,4 @@ def test_a_child_counts_though_a_thread_of_the_parent_held_the_locks(
     done.set()
     holder.join(60)
     assert os.waitstatus_to_exitcode(status) == 0
-    assert totals(counts, RENEWALS).get((("reason", "refresh_ahead"), ("result", "success")), 0) == before
+    assert totals(recorder, REFRESHES).get((("reason", "refresh_ahead"), ("result", "success")), 0) == before
