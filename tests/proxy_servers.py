@@ -13,7 +13,7 @@ from kubeauth import Secret
 from kubeauth._credentials.client_cert import load_client_cert
 from kubeauth._credentials.credential import ClientCertificate
 from kubeauth.testing import Authority, KeyPair
-from kubeauth.testing._http import _shake_hands
+from kubeauth.testing._http import do_handshake
 
 
 class Proxy:
@@ -62,7 +62,7 @@ class Proxy:
             if self._context is not None:
                 client = self._context.wrap_socket(client, server_side=True, do_handshake_on_connect=False)
                 with client:
-                    _shake_hands(client)
+                    do_handshake(client)
                     self._converse(client)
             else:
                 self._converse(client)

@@ -13,7 +13,7 @@ from kubeauth import Secret
 from kubeauth._credentials.client_cert import load_client_cert
 from kubeauth._credentials.credential import ClientCertificate
 from kubeauth.testing import KeyPair
-from kubeauth.testing._http import _shake_hands
+from kubeauth.testing._http import do_handshake
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -124,7 +124,7 @@ class RawServer:
                 talk.stream = self._context.wrap_socket(
                     talk.stream, server_side=True, do_handshake_on_connect=False
                 )
-                _shake_hands(talk.stream)
+                do_handshake(talk.stream)
             converse(talk)
         talk.stream.close()
         self.ended.release()

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from kubeauth.testing import APIServer, Authority, KeyPair, PluginScript
-from kubeauth.testing._authority import _key_pem
+from kubeauth.testing._authority import _encode_key
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SAMPLE = EXAMPLES / "kubeconfig.yaml"
@@ -221,7 +221,7 @@ def test_token_plugin(tmp_path: Path) -> None:
 
 def test_certificate_plugin(authority: Authority, tmp_path: Path) -> None:
     files = tmp_path / "ca.pem", tmp_path / "ca.key"
-    KeyPair(authority.pem, _key_pem(authority._key)).write(*files)
+    KeyPair(authority.pem, _encode_key(authority._key)).write(*files)
     arguments = ["--ca", str(files[0]), "--ca-key", str(files[1]), "--user", "alice"]
     shown = run("certificate_plugin.py", *arguments, KUBERNETES_EXEC_INFO=INFO)
     assert shown.returncode == 0, shown.stderr

@@ -114,7 +114,7 @@ COUNTERS = (PLUGIN_CALLS, POLICY_CALLS, REFRESHES, PROVIDER_ERRORS)
 HISTOGRAMS = (ROTATION_AGE, ROTATION_RATIO, RUN_SECONDS, PROVIDER_SECONDS)
 
 # Series that exist from the start with the value 0: `increase()` does not see the first value of a series. A
-# plugin may exit with any code; these are the usual ones, and -1 is a signal (kubeauth's own after a timeout).
+# plugin may exit with any code; these are the usual ones. -1 is a signal, as after a timeout.
 INITIAL_LABELS: dict[Counter, list[tuple[str, ...]]] = {
     PLUGIN_CALLS: [
         ("0", "no_error"),

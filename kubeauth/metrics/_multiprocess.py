@@ -50,7 +50,7 @@ class MultiprocessWriter:
 
     def __init__(self) -> None:
         # Guards everything below, and the metrics of prometheus_client that are written here. Reentrant: a
-        # signal handler may interrupt this thread. It queues its values, and the interrupted call writes them.
+        # signal handler may interrupt this thread. It queues values, and the interrupted call writes them.
         self._lock = threading.RLock()
         self._is_writing = False
         self._queue: deque[Sample] = deque()

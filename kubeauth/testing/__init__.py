@@ -1,4 +1,4 @@
-"""What kubeauth's own tests use, and yours can: a local API server, certificates, plugins, and a clock.
+"""Test helpers, also used by kubeauth's own tests: a local API server, certificates, plugins and a clock.
 
     from kubeauth import Client
     from kubeauth.testing import APIServer
@@ -8,8 +8,8 @@
             client.get("/api/v1/namespaces")
         assert server.requests[0].user == "alice"
 
-Everything is real: TLS with its own CA on loopback, processes, files. Nothing is needed that kubeauth does
-not need itself, and it works from threads and from event loops alike.
+Nothing is mocked: the server uses TLS with its own CA on loopback, and plugins are real processes. It has no
+dependencies beyond kubeauth's own, and works with threads and event loops.
 """
 
 from kubeauth.testing._authority import Authority, KeyPair

@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority, its intermediates, and what they sign."""
+"""Certificates for tests: a certificate authority, intermediates, and the certificates they sign."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ DAY = datetime.timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A certificate (with its intermediates, if any) and its private key, as PEM."""
+    """A certificate (followed by its intermediates, if any) and its private key, as PEM."""
 
     certificate: bytes
     key: bytes = field(repr=False)
 
     def write(self, certificate_file: str | os.PathLike[str], key_file: str | os.PathLike[str]) -> None:
-        """Puts both into files, each replaced at once: a reader sees the old or the new, never a half."""
+        """Write both files. Each is replaced atomically: a reader sees the old or the new content."""
         for path, data in ((certificate_file, self.certificate), (key_file, self.key)):
             new = Path(f"{os.fspath(path)}.new")
             new.write_bytes(data)
@@ -34,7 +34,7 @@ class KeyPair:
 
 
 class Authority:
-    """A CA with a key of its own."""
+    """A certificate authority with its own key."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class Authority:
         self._key_identifiers = key_identifiers
         self._key = ec.generate_private_key(ec.SECP256R1())
         constraints = x509.BasicConstraints(ca=True, path_length=None)
-        self._certificate = self._signed_by(parent or self, name, self._key, [(constraints, True)], not_after)
+        self._certificate = self._sign(parent or self, name, self._key, [(constraints, True)], not_after)
         self.pem = self._certificate.public_bytes(serialization.Encoding.PEM)
-        """Its certificate: what goes into `certificate-authority-data`."""
+        """The CA certificate, for `certificate-authority-data`."""
 
     def intermediate(self, name: str = "kubeauth test intermediate CA") -> Authority:
-        """Another authority, signed by this one. What it signs comes with its certificate."""
+        """Return an intermediate CA, signed by this one. The certificates it issues include its own."""
         return Authority(name, parent=self, key_identifiers=self._key_identifiers)
 
     def server(
@@ -64,10 +64,10 @@ class Authority:
         not_after: datetime.datetime | None = None,
         chain: bool = True,
     ) -> KeyPair:
-        """A server's certificate for host names and addresses; over already, or not valid yet, if so told."""
-        alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
+        """Issue a server certificate for host names and IP addresses. It may be expired or not yet valid."""
+        alternative_names = x509.SubjectAlternativeName([_build_general_name(name) for name in names])
         usage = ExtendedKeyUsageOID.SERVER_AUTH
-        return self._issue(names[0], usage, alternatives, not_after, chain, (), not_before)
+        return self._issue(names[0], usage, alternative_names, not_after, chain, (), not_before)
 
     def client(
         self,
@@ -77,14 +77,14 @@ class Authority:
         not_before: datetime.datetime | None = None,
         not_after: datetime.datetime | None = None,
     ) -> KeyPair:
-        """A client certificate as Kubernetes reads it: common name is user, organizations are groups."""
+        """Issue a client certificate. Kubernetes takes the user from its CN, and the groups from its O."""
         return self._issue(user, ExtendedKeyUsageOID.CLIENT_AUTH, None, not_after, True, groups, not_before)
 
     def _issue(
         self,
         name: str,
         usage: x509.ObjectIdentifier,
-        alternatives: x509.SubjectAlternativeName | None,
+        alternative_names: x509.SubjectAlternativeName | None,
         not_after: datetime.datetime | None,
         chain: bool,
         organizations: Sequence[str],
@@ -92,15 +92,15 @@ class Authority:
     ) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
         extensions: list[tuple[x509.ExtensionType, bool]] = [(x509.ExtendedKeyUsage([usage]), False)]
-        if alternatives is not None:
-            extensions.append((alternatives, False))
-        certificate = self._signed_by(self, name, key, extensions, not_after, organizations, not_before)
+        if alternative_names is not None:
+            extensions.append((alternative_names, False))
+        certificate = self._sign(self, name, key, extensions, not_after, organizations, not_before)
         pem = certificate.public_bytes(serialization.Encoding.PEM)
         if chain and self._parent is not None:
             pem += self.pem
-        return KeyPair(pem, _key_pem(key))
+        return KeyPair(pem, _encode_key(key))
 
-    def _signed_by(
+    def _sign(
         self,
         issuer: Authority,
         name: str,
@@ -111,15 +111,15 @@ class Authority:
         not_before: datetime.datetime | None = None,
     ) -> x509.Certificate:
         now = datetime.datetime.now(datetime.UTC)
-        until = not_after or now + 30 * DAY
+        not_after = not_after or now + 30 * DAY
         builder = (
             x509.CertificateBuilder()
-            .subject_name(_name(name, organizations))
-            .issuer_name(_name(issuer.name, ()))
+            .subject_name(_build_name(name, organizations))
+            .issuer_name(_build_name(issuer.name, ()))
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(not_before or min(now, until) - DAY)
-            .not_valid_after(until)
+            .not_valid_before(not_before or min(now, not_after) - DAY)
+            .not_valid_after(not_after)
         )
         for extension, critical in extensions:
             builder = builder.add_extension(extension, critical)
@@ -130,19 +130,19 @@ class Authority:
         return builder.sign(issuer._key, hashes.SHA256())
 
 
-def _name(common_name: str, organizations: Sequence[str]) -> x509.Name:
-    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organizations]
-    return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+def _build_name(common_name: str, organizations: Sequence[str]) -> x509.Name:
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organizations]
+    return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _general_name(name: str) -> x509.GeneralName:
+def _build_general_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
 
 
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def _encode_key(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

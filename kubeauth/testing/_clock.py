@@ -1,12 +1,12 @@
-"""A clock that moves when it is told to."""
+"""FakeClock: a clock for tests."""
 
 from __future__ import annotations
 
 
 class FakeClock:
-    """Time for `Client(..., clock=clock)`: stands still until `advance`.
+    """A clock for `Client(..., clock=clock)` that only moves when `advance` or `set_date` is called.
 
-    The two clocks can be moved apart, as when a laptop sleeps or somebody sets the date.
+    The wall clock and the monotonic clock can differ, as after a laptop slept or the date was changed.
     """
 
     def __init__(self, now: float = 1_800_000_000.0) -> None:
@@ -14,18 +14,18 @@ class FakeClock:
         self._monotonic = 1_000.0
 
     def time(self) -> float:
-        """Seconds since 1970."""
+        """Return the wall-clock time, in seconds since the epoch."""
         return self._time
 
     def monotonic(self) -> float:
-        """Seconds since some moment."""
+        """Return the monotonic time, in seconds."""
         return self._monotonic
 
     def advance(self, seconds: float) -> None:
-        """Both clocks move on."""
+        """Move both clocks forward."""
         self._time += seconds
         self._monotonic += seconds
 
     def set_date(self, now: float) -> None:
-        """The wall clock alone is set; the other one does not notice."""
+        """Set the wall clock, and leave the monotonic clock unchanged."""
         self._time = now

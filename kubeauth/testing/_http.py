@@ -1,4 +1,4 @@
-"""HTTP/1.1 over TLS in threads: enough of a server for tests, from the standard library."""
+"""A threaded HTTP/1.1 server with TLS for tests, built on the standard library."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from typing import Any, Protocol
 from kubeauth._compat import shut_down
 from kubeauth._http import parse_content_length
 
-# More than any request to an API server has.
-_MAX_BODY = 64 * 2**20
+# Larger than any request to an API server.
+_MAX_BODY_SIZE = 64 * 2**20
 
 
 class ResponseLike(Protocol):
-    """What can be sent: see Answer."""
+    """A response to send, as Answer."""
 
     @property
     def status(self) -> int: ...
@@ -39,7 +39,7 @@ class ResponseLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RawRequest:
-    """What came over the wire."""
+    """A request as received, before the server authenticates it."""
 
     method: str
     path: str
@@ -51,7 +51,7 @@ class RawRequest:
 
 
 class Listener:
-    """Takes connections on a port of 127.0.0.1 (0: a free one), each in a thread of its own."""
+    """Accepts connections on a port of 127.0.0.1 (0: any free port) and serves each in its own thread."""
 
     def __init__(
         self, respond: Callable[[RawRequest], ResponseLike], context: ssl.SSLContext | None, port: int = 0
@@ -60,13 +60,13 @@ class Listener:
         self._context = context
         self._numbers = itertools.count(1)
         self._open: dict[int, socket.socket] = {}
-        # Guards _open and _closed.
+        # Guards _open and _is_closed.
         self._lock = threading.Lock()
-        self._closed = False
+        self._is_closed = False
         self._socket = socket.create_server(("127.0.0.1", port), backlog=512)
         self.port: int = self._socket.getsockname()[1]
         if context is not None:
-            context.sni_callback = _remember_name
+            context.sni_callback = _store_server_name
         self._thread = threading.Thread(target=self._accept, name="APIServer", daemon=True)
         self._thread.start()
 
@@ -76,20 +76,20 @@ class Listener:
             return len(self._open)
 
     def hang_up(self) -> None:
-        """Ends every connection at once."""
+        """Close every connection at once."""
         with self._lock:
             connections = list(self._open.values())
         for connection in connections:
             with suppress(OSError):
-                # Not that of ssl, which takes the TLS away from the thread that is in the middle of it.
+                # Not SSLSocket.shutdown(), which removes the TLS object while the serving thread uses it.
                 shut_down(connection, socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Takes no more connections, and ends those there are."""
+        """Stop accepting connections, and close the open ones."""
         with self._lock:
-            self._closed = True
+            self._is_closed = True
         with suppress(OSError):
-            # Wakes the thread that waits in accept().
+            # Wakes up the thread that waits in accept().
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         self._thread.join()
@@ -103,7 +103,7 @@ class Listener:
                 return
             number = next(self._numbers)
             with self._lock:
-                if self._closed:
+                if self._is_closed:
                     connection.close()
                     return
                 self._open[number] = connection
@@ -114,40 +114,41 @@ class Listener:
         stream = connection
         try:
             if self._context is not None:
-                # In this thread, not in the one that accepts: a slow client holds up nobody else.
+                # Handshake in this thread, so that a slow client does not block accept().
                 stream = self._context.wrap_socket(
                     connection, server_side=True, do_handshake_on_connect=False
                 )
                 with self._lock:
                     self._open[number] = stream
-                _shake_hands(stream)
+                do_handshake(stream)
             _RequestHandler(stream, self._respond, number)
         except (OSError, ValueError):
-            pass  # the client went away, or could not agree on TLS: its own error says so
+            pass  # the client disconnected, or the TLS handshake failed: the client's own error explains it
         finally:
             with self._lock:
                 del self._open[number]
             stream.close()
 
 
-def _shake_hands(stream: ssl.SSLSocket) -> None:
+def do_handshake(stream: ssl.SSLSocket) -> None:
+    """Perform the TLS handshake. If it fails, wait until the client has read the alert."""
     try:
         stream.do_handshake()
     except ssl.SSLError:
-        # Closing with something unread would be a reset, and the client would never read why.
+        # Closing a socket with unread data resets the connection, and the client would never read the alert.
         stream.shutdown(socket.SHUT_WR)
         while stream.recv(65536):
             pass
         raise
 
 
-def _remember_name(stream: ssl.SSLObject | ssl.SSLSocket, name: str | None, _context: object) -> None:
-    # Both classes take attributes; their stubs do not know this one.
+def _store_server_name(stream: ssl.SSLObject | ssl.SSLSocket, name: str | None, _context: object) -> None:
+    # Both classes accept attributes; their stubs do not declare this one.
     stream.sni = name  # type: ignore[union-attr]
 
 
 class _RequestHandler(BaseHTTPRequestHandler):
-    """All requests of one connection."""
+    """Handles all requests of one connection."""
 
     protocol_version = "HTTP/1.1"
 
@@ -156,25 +157,25 @@ class _RequestHandler(BaseHTTPRequestHandler):
     ) -> None:
         self._respond = respond
         self._number = number
-        # There is no socketserver around it, and nothing that it does asks for one.
+        # There is no socketserver, and BaseHTTPRequestHandler does not use one.
         super().__init__(stream, stream.getpeername(), None)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("do_"):  # any method will do
-            return self._converse
+        if name.startswith("do_"):  # the base class looks up do_GET and so on: accept any method
+            return self._handle
         raise AttributeError(name)
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
-    def _converse(self) -> None:
+    def _handle(self) -> None:
         stream = self.request
         certificate = stream.getpeercert(binary_form=True) if isinstance(stream, ssl.SSLSocket) else None
         try:
-            body = self._body()
+            body = self._read_body()
         except ValueError:
-            self.close_connection = True  # where the next request begins is not known
-            self.send_error(HTTPStatus.BAD_REQUEST, explain="the length of the body is not valid")
+            self.close_connection = True  # the start of the next request is unknown
+            self.send_error(HTTPStatus.BAD_REQUEST, explain="invalid length of the request body")
             return
         request = RawRequest(
             method=self.command,
@@ -186,17 +187,17 @@ class _RequestHandler(BaseHTTPRequestHandler):
             connection=self._number,
         )
         try:
-            answer = self._respond(request)
+            response = self._respond(request)
         except Exception as error:
-            # A mistake in the test: whoever looks at the response should see it.
+            # A bug in the test: show it in the response.
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, explain="".join(format_exception(error)))
             return
-        if answer.hang_up:
+        if response.hang_up:
             self.close_connection = True
             return
-        self._say(answer)
+        self._send(response)
 
-    def _body(self) -> bytes:
+    def _read_body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
             parts: list[bytes] = []
             while size := int(self.rfile.readline().partition(b";")[0], 16):
@@ -205,32 +206,32 @@ class _RequestHandler(BaseHTTPRequestHandler):
             self.rfile.readline()
             return b"".join(parts)
         length = parse_content_length(self.headers.get("Content-Length", "0"))
-        if length is None or length > _MAX_BODY:
+        if length is None or length > _MAX_BODY_SIZE:
             raise ValueError("Content-Length")
         return self.rfile.read(length)
 
-    def _say(self, answer: ResponseLike) -> None:
-        body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-        headers = dict(answer.headers)
-        if not isinstance(answer.body, bytes):
+    def _send(self, response: ResponseLike) -> None:
+        body = response.body if isinstance(response.body, bytes) else json.dumps(response.body).encode()
+        headers = dict(response.headers)
+        if not isinstance(response.body, bytes):
             headers.setdefault("Content-Type", "application/json")
-        if answer.chunks is not None:
+        if response.chunks is not None:
             headers["Transfer-Encoding"] = "chunked"
-        elif answer.status >= HTTPStatus.OK and answer.status != HTTPStatus.NO_CONTENT:
-            headers.setdefault("Content-Length", str(len(body)))  # a test may lie about it
-        self.send_response_only(answer.status)
-        own = {name.lower() for name in headers}
+        elif response.status >= HTTPStatus.OK and response.status != HTTPStatus.NO_CONTENT:
+            headers.setdefault("Content-Length", str(len(body)))  # a test may set a wrong length on purpose
+        self.send_response_only(response.status)
+        names = {name.lower() for name in headers}
         for name, value in (("Server", self.version_string()), ("Date", self.date_time_string())):
-            if name.lower() not in own:
+            if name.lower() not in names:
                 self.send_header(name, value)
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command == "HEAD":
             return
-        if answer.chunks is None:
+        if response.chunks is None:
             self.wfile.write(body)
             return
-        for chunk in filter(None, answer.chunks):  # an empty one would be the end
+        for chunk in filter(None, response.chunks):  # an empty chunk would end the body
             self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
         self.wfile.write(b"0\r\n\r\n")

@@ -58,11 +58,9 @@ class DirectTransport(SyncDirect[httpx.Request, httpx.Response], httpx.BaseTrans
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        return (
-            self._send(request)
-            if self._proxy_transport is None
-            else self._proxy_transport.handle_request(request)
-        )
+        if self._proxy_transport is not None:
+            return self._proxy_transport.handle_request(request)
+        return self._send(request)
 
     def close(self) -> None:
         self._pool.close()

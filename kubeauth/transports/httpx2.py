@@ -64,11 +64,9 @@ class DirectTransport(SyncDirect[httpx2.Request, httpx2.Response], httpx2.BaseTr
         )
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        return (
-            self._send(request)
-            if self._proxy_transport is None
-            else self._proxy_transport.handle_request(request)
-        )
+        if self._proxy_transport is not None:
+            return self._proxy_transport.handle_request(request)
+        return self._send(request)
 
     def close(self) -> None:
         self._pool.close()

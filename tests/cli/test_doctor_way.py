@@ -343,7 +343,7 @@ class TestConnections:
             ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews"),
         ):
             server.on(method, path, wait)
-        server._anybody = True
+        server._allow_anonymous = True
         found = look(server)
         late.set()
         assert found.bad("whoami").summary == "no answer within 60 s"

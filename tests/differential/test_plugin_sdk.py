@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from kubeauth.testing import Answer, APIServer, KeyPair, Received
-from kubeauth.testing._authority import _key_pem
+from kubeauth.testing._authority import _encode_key
 
 pytestmark = pytest.mark.oracle
 
@@ -68,7 +68,7 @@ def test_kubectl_takes_the_token_x47(
 
 def test_kubectl_takes_the_certificate_x47(kubectl: str, everybody: APIServer, tmp_path: Path) -> None:
     files = tmp_path / "ca.pem", tmp_path / "ca.key"
-    KeyPair(everybody.authority.pem, _key_pem(everybody.authority._key)).write(*files)
+    KeyPair(everybody.authority.pem, _encode_key(everybody.authority._key)).write(*files)
     arguments = ["--ca", str(files[0]), "--ca-key", str(files[1]), "--user", "carol"]
     hello(kubectl, everybody, tmp_path, "certificate_plugin.py", arguments)
     assert everybody.requests[-1].user == "carol"

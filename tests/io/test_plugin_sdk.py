@@ -35,7 +35,7 @@ from kubeauth.errors import (
 )
 from kubeauth.plugin import Credential, ExecCluster, ExecInfo
 from kubeauth.testing import APIServer, Authority
-from kubeauth.testing._authority import _key_pem
+from kubeauth.testing._authority import _encode_key
 from tests.io.test_leaks import SENTINEL, everything_seen
 
 ROOT = Path(__file__).parent.parent.parent
@@ -570,7 +570,7 @@ def test_the_token_plugin_fails(
 @pytest.fixture
 def ca_files(authority: Authority, tmp_path: Path) -> tuple[str, ...]:
     (tmp_path / "ca.pem").write_bytes(authority.pem)
-    (tmp_path / "ca.key").write_bytes(_key_pem(authority._key))
+    (tmp_path / "ca.key").write_bytes(_encode_key(authority._key))
     return "--ca", str(tmp_path / "ca.pem"), "--ca-key", str(tmp_path / "ca.key")
 
 
