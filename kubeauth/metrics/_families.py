@@ -31,7 +31,7 @@ Family = Gauge | Counter | Histogram
 CERTIFICATE_TTL = Gauge(
     "rest_client_exec_plugin_ttl_seconds",
     "Shortest TTL of the client certificates managed by exec plugins, in seconds until expiry: negative if "
-    "one has expired, +Inf if there are none.",
+    "one has expired, +Inf if there are no certificates.",
 )
 TOKEN_TTL = Gauge(
     "kubeauth_token_ttl_seconds",
@@ -99,8 +99,7 @@ PROVIDER_CONFIG = Gauge(
 # series for each live process; 0 means no expiry, since prometheus_client writes 0 before a value is set.
 CERTIFICATE_EXPIRY = Gauge(
     "kubeauth_certificate_expiration_timestamp_seconds",
-    "Time at which the first client certificate from an exec plugin in this process expires; 0 if there is "
-    "none.",
+    "Time at which the first client certificate from an exec plugin in this process expires; 0 if it has none.",
     mode="liveall",
 )
 TOKEN_EXPIRY = Gauge(

@@ -47,7 +47,7 @@ class Received:
     """The number of the connection: 1, 2, ... in the order they were opened."""
 
     def header(self, name: str) -> str | None:
-        """Return the first header with that name, ignoring case; None if there is none."""
+        """Return the first header with that name, ignoring case; None if it is missing."""
         return next((value for key, value in self.headers if key.lower() == name.lower()), None)
 
     def all_headers(self, name: str) -> list[str]:

@@ -45,7 +45,7 @@ class Pool(Generic[C]):
         call_after_fork(self)
 
     def acquire(self, origin: Origin) -> C | None:
-        """Return an idle connection to `origin` and mark it as in use; None if there is none."""
+        """Return an idle connection to `origin` and mark it as in use; None if no such connection exists."""
         with self._lock:
             for connection in reversed(list(self._idle)):
                 if (
