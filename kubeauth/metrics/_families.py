@@ -99,7 +99,7 @@ PROVIDER_CONFIG = Gauge(
 # series for each live process; 0 means no expiry, since prometheus_client writes 0 before a value is set.
 CERTIFICATE_EXPIRY = Gauge(
     "kubeauth_certificate_expiration_timestamp_seconds",
-    "Time at which the first client certificate from an exec plugin in this process expires; 0 if it has none.",
+    "Time at which the first client certificate from an exec plugin in this process expires; 0 if none.",
     mode="liveall",
 )
 TOKEN_EXPIRY = Gauge(

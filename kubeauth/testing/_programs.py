@@ -71,7 +71,7 @@ class _Program:
         exit_code: int,
         sleep: float,
     ) -> None:
-        """Set the answer of the next run. A run in progress may read it too, but never a part of it."""
+        """Set the answer of the next runs. A run in progress may read it too, but never a part of it."""
         common = {"stdout": stdout, "stderr": stderr, "exit_code": exit_code, "sleep": sleep}
         new = Path(f"{self.path}.answer.new")
         new.write_text(json.dumps({**answer, **common}), encoding="utf-8")

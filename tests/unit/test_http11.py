@@ -1,4 +1,4 @@
-"""HTTP/1.1 as bytes, and beside h11, which httpx reads it with."""
+"""HTTP/1.1 framing, also compared with h11, the parser of httpx."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def outgoing(method: str = "GET", target: bytes = b"/", *headers: tuple[bytes, b
 
 
 def read(*received: bytes, method: str = "GET", upgrades: bool = False) -> tuple[ResponseParser, bytes]:
-    """An answer that came in these pieces, and then nothing more; with its body."""
+    """Parse a response that arrives in these pieces, before the server closes; return it with its body."""
     answer = ResponseParser(method, Broken, allow_upgrade=upgrades)
     pieces = [piece for piece in received if piece]
     while not answer.feed_head(pieces.pop(0) if pieces else b""):
@@ -84,10 +84,10 @@ class TestRequests:
     def test_a_body_in_chunks(self) -> None:
         request = outgoing("POST", b"/", (b"Transfer-Encoding", b"Chunked"))
         assert request.encode_body(b"kubernetes ok") == b"d\r\nkubernetes ok\r\n"
-        assert request.encode_body(b"") == b""  # which would be the end
+        assert request.encode_body(b"") == b""  # an empty chunk would end the body
         assert request.encode_end() == b"0\r\n\r\n"
 
-    def test_to_nobody(self) -> None:
+    def test_a_request_without_a_host(self) -> None:
         with pytest.raises(Illegal, match="Host"):
             RequestEncoder("GET", b"/", [], Illegal)
 
@@ -97,8 +97,8 @@ class TestRequests:
         (b"Transfer-Encoding", (b"chunked", b"chunked")),
         (b"Transfer-Encoding", (b"gzip", b"chunked")),
     ])  # fmt: skip
-    def test_two_that_say_how_long_it_is(self, name: bytes, values: tuple[bytes, bytes]) -> None:
-        """Of whoever reads them on the way, each may go by another."""
+    def test_conflicting_lengths(self, name: bytes, values: tuple[bytes, bytes]) -> None:
+        """A proxy on the way could use one, and the server the other."""
         with pytest.raises(Illegal):
             outgoing("POST", b"/", *((name, value) for value in values))
 
@@ -108,7 +108,7 @@ class TestRequests:
             assert request.head == b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n"
 
     def test_chunks_have_no_length_beside_them(self) -> None:
-        """httpx adds one to a body that is at hand."""
+        """httpx adds a Content-Length to a body that is in memory."""
         request = outgoing("POST", b"/", (b"Transfer-Encoding", b"chunked"), (b"Content-Length", b"5"))
         assert request.head == b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
         assert request.encode_body(b"hello") + request.encode_end() == b"5\r\nhello\r\n0\r\n\r\n"
@@ -124,14 +124,14 @@ class TestRequests:
         with pytest.raises(Illegal, match="Too little"):
             request.encode_end()
 
-    def test_one_that_is_the_last(self) -> None:
+    def test_connection_close(self) -> None:
         assert outgoing("GET", b"/", (b"Connection", b"x, Close")).closes_connection
         assert outgoing("GET", b"/", (b"Connection", b"close"), (b"Connection", b"x")).closes_connection
         assert not outgoing("GET", b"/", (b"Connection", b"keep-alive")).closes_connection
 
 
 class TestAnswers:
-    def test_all_that_it_says(self) -> None:
+    def test_status_line_headers_and_body(self) -> None:
         answer, body = read(
             b"HTTP/1.1 404 Not  Found\r\nSet-Cookie: a\r\nset-COOKIE:  b \r\nContent-Length: 2\r\n\r\nok"
         )
@@ -185,7 +185,7 @@ class TestAnswers:
             ),
         ],
     )  # fmt: skip
-    def test_how_long_it_is_and_what_becomes_of_its_connection(
+    def test_the_length_of_a_body_and_whether_the_connection_is_reused(
         self, received: bytes, body: bytes, keeps: bool
     ) -> None:
         for pieces in ((received,), [received[at : at + 1] for at in range(len(received))]):
@@ -205,7 +205,7 @@ class TestAnswers:
         assert answer.headers == [(b"A", b"one two three"), (b"B", b"4")]
 
     @pytest.mark.parametrize(("method", "status"), [("GET", b"101"), ("CONNECT", b"200")])
-    def test_something_else_is_spoken_from_here_on(self, method: str, status: bytes) -> None:
+    def test_switching_protocols(self, method: str, status: bytes) -> None:
         answer, body = read(
             b"HTTP/1.1 " + status + b" X\r\nUpgrade: spdy\r\n\r\n\x80\x03", method=method, upgrades=True
         )
@@ -216,7 +216,7 @@ class TestAnswers:
             b"",
         )
 
-    def test_a_tunnel_that_was_refused_has_an_answer_as_any_other(self) -> None:
+    def test_a_rejected_tunnel_has_an_ordinary_response(self) -> None:
         answer, body = read(b"HTTP/1.1 403 X\r\nContent-Length: 2\r\n\r\nno", method="CONNECT")
         assert (answer.is_upgraded, body) == (False, b"no")
 
@@ -264,18 +264,18 @@ class TestAnswers:
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"A: x\r\n" * _MAX_HEADER_SIZE,
         ],
     )  # fmt: skip
-    def test_what_is_no_answer(self, received: bytes) -> None:
+    def test_invalid_responses(self, received: bytes) -> None:
         with pytest.raises(Broken) as caught:
             read(received)
-        # Not because it stopped there.
+        # The error is not that the response ended early.
         assert "Server disconnected" not in str(caught.value)
         assert "peer closed" not in str(caught.value)
 
     @pytest.mark.parametrize(
         "received", [b"", b"HTTP/1.1 200 OK\r\nContent-Le", b"HTTP/1.1 100 Continue\r\n\r\n"]
     )
-    def test_silence_is_the_end_of_a_connection(self, received: bytes) -> None:
-        """KubeTransport knows a dead one by this word."""
+    def test_a_connection_closed_without_a_response(self, received: bytes) -> None:
+        """KubeTransport recognizes a stale connection by this word."""
         with pytest.raises(Broken, match="disconnected"):
             read(received)
 
@@ -290,7 +290,7 @@ class TestAnswers:
             (b"Transfer-Encoding: chunked\r\n\r\n0\r\nA: b\r\n", "incomplete chunked read"),
         ],
     )
-    def test_half_an_answer_is_none(self, received: bytes, why: str) -> None:
+    def test_an_incomplete_response_is_an_error(self, received: bytes, why: str) -> None:
         with pytest.raises(Broken, match=why):
             read(b"HTTP/1.1 200 OK\r\n" + received)
 
@@ -305,7 +305,7 @@ class TestAnswers:
 
 
 def by_h11(received: bytes, method: str) -> tuple[object, ...] | None:
-    """What httpx would make of it; None if nothing."""
+    """Parse with h11, as httpx does; None if h11 rejects it."""
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEADER_SIZE)
     connection.send(h11.Request(method=method, target="/", headers=[("Host", "h")]))
     connection.send(h11.EndOfMessage())
@@ -332,7 +332,7 @@ def by_h11(received: bytes, method: str) -> tuple[object, ...] | None:
     if response is None or not isinstance(event, h11.EndOfMessage):
         return None
     keeps = connection.our_state is h11.DONE and connection.their_state is h11.DONE
-    # It would take what is left for the next answer. We take it for a reason to hang up.
+    # h11 takes remaining data as the next response. ResponseParser does not allow reuse of the connection.
     keeps = keeps and not closed and not connection.trailing_data[0]
     return response.status_code, response.headers.raw_items(), body, keeps
 
@@ -383,7 +383,7 @@ def test_h11_reads_the_same(received: bytes, method: str, pieces: list[int]) -> 
 
 @given(answers(), PIECES, st.integers(0, 10_000), st.binary(max_size=3), st.integers(0, 3))
 @example(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", [], 0, b"", 0)
-def test_a_damaged_answer_is_the_same_to_h11_or_none_to_one_of_us(
+def test_a_damaged_response_is_parsed_as_h11_does_or_rejected_by_one_of_both(
     received: bytes, pieces: list[int], at: int, put: bytes, cut: int
 ) -> None:
     at %= len(received) + 1
@@ -411,7 +411,7 @@ BODILESS = [100, 102, 103, 199, 204, 304]
 
 
 def with_framing(status: int, framing: bytes) -> bytes:
-    """A response of that status, with the final one after it if it announces another; no body."""
+    """Return a response with that status and no body, followed by a final one if it is informational."""
     final = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" if status < 200 else b""
     return b"HTTP/1.1 %d X\r\n%b\r\n\r\n" % (status, framing) + final
 
@@ -422,7 +422,7 @@ def with_framing(status: int, framing: bytes) -> bytes:
 def test_bad_framing_is_rejected_also_where_there_is_no_body(
     status: int, method: str, framing: bytes
 ) -> None:
-    """As h11 does it: RemoteProtocolError, and so the connection is not used again."""
+    """As in h11: a RemoteProtocolError, so the connection is not reused."""
     received = with_framing(status, framing)
     assert by_h11(received, method) is None
     with pytest.raises(Broken) as caught:
@@ -432,9 +432,7 @@ def test_bad_framing_is_rejected_also_where_there_is_no_body(
 
 @pytest.mark.parametrize("framing", BAD_FRAMING)
 @pytest.mark.parametrize(("method", "status"), [("GET", 101), ("CONNECT", 200), ("CONNECT", 403)])
-def test_bad_framing_is_rejected_before_something_else_is_spoken(
-    method: str, status: int, framing: bytes
-) -> None:
+def test_bad_framing_is_rejected_before_switching_protocols(method: str, status: int, framing: bytes) -> None:
     with pytest.raises(Broken, match=r"Content-Length|Transfer-Encoding"):
         read(b"HTTP/1.1 %d X\r\n%b\r\n\r\n" % (status, framing), method=method, upgrades=True)
 
@@ -500,7 +498,7 @@ NEXT = b"GET /next HTTP/1.1\r\nHost: h\r\n\r\n"
 )
 @example("POST", b"/", [(b"Content-Length", b"5"), (b"Content-Length", b"0")], b"")
 @example("POST", b"/", [(b"Transfer-Encoding", b"chunked"), (b"Content-Length", b"2")], b"hello")
-def test_what_is_sent_is_read_as_it_was_meant_and_ends_there(
+def test_a_server_parses_what_was_sent_and_where_it_ends(
     method: str, target: bytes, headers: list[tuple[bytes, bytes]], body: bytes
 ) -> None:
     try:
@@ -513,7 +511,7 @@ def test_what_is_sent_is_read_as_it_was_meant_and_ends_there(
     head = server.next_event()
     assert isinstance(head, h11.Request)
     assert (head.method, head.target) == (method.encode(), target)
-    # Beside the length, which is ours to say.
+    # Except the length, which RequestEncoder normalizes.
     others = [(name.lower(), value.strip(b" \t")) for name, value in [(b"Host", b"h"), *headers]]
     lengths = [value for name, value in head.headers if name == b"content-length"]
     assert [each for each in head.headers if each[0] != b"content-length"] == [

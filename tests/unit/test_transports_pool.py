@@ -1,4 +1,4 @@
-"""Which connections are lent again, and which are ended."""
+"""The connection pool of the direct transports: which connections are reused, and which are closed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ HERE: Origin = ("https", "h", 6443, "h")
 THERE: Origin = ("https", "h", 443, "h")
 
 
-class Fake:
-    """A connection that remembers its end."""
+class FakeConnection:
+    """A connection that counts how often it was aborted."""
 
     def __init__(self, origin: Origin = HERE) -> None:
         self.origin = origin
@@ -23,128 +23,130 @@ class Fake:
         self.aborts += 1
 
 
-def pool(clock: FakeClock, max_idle: int | None = 3, expiry: float | None = 90.0) -> Pool[Fake]:
+def build_pool(
+    clock: FakeClock, max_idle: int | None = 3, expiry: float | None = 90.0
+) -> Pool[FakeConnection]:
     return Pool(max_idle, expiry, clock.monotonic)
 
 
-def used(pool: Pool[Fake], *connections: Fake) -> None:
+def use(pool: Pool[FakeConnection], *connections: FakeConnection) -> None:
     for each in connections:
         pool.add(each)
     for each in connections:
         pool.release(each)
 
 
-def test_the_one_in_use_last_is_lent_first(clock: FakeClock) -> None:
-    it, one, two = pool(clock), Fake(), Fake()
-    assert it.acquire(HERE) is None
-    used(it, one, two)
-    assert (it.acquire(HERE), it.acquire(HERE), it.acquire(HERE)) == (two, one, None)
+def test_the_most_recently_used_connection_is_reused_first(clock: FakeClock) -> None:
+    pool, one, two = build_pool(clock), FakeConnection(), FakeConnection()
+    assert pool.acquire(HERE) is None
+    use(pool, one, two)
+    assert (pool.acquire(HERE), pool.acquire(HERE), pool.acquire(HERE)) == (two, one, None)
 
 
-def test_each_goes_to_its_own_origin(clock: FakeClock) -> None:
-    it, here, there = pool(clock), Fake(HERE), Fake(THERE)
-    used(it, here, there)
-    assert (it.acquire(HERE), it.acquire(HERE), it.acquire(THERE)) == (here, None, there)
+def test_a_connection_is_only_reused_for_its_origin(clock: FakeClock) -> None:
+    pool, here, there = build_pool(clock), FakeConnection(HERE), FakeConnection(THERE)
+    use(pool, here, there)
+    assert (pool.acquire(HERE), pool.acquire(HERE), pool.acquire(THERE)) == (here, None, there)
 
 
-def test_what_is_idle_for_too_long_is_not_lent(clock: FakeClock) -> None:
-    it, one = pool(clock), Fake()
-    used(it, one)
+def test_an_expired_connection_is_not_reused(clock: FakeClock) -> None:
+    pool, one = build_pool(clock), FakeConnection()
+    use(pool, one)
     clock.advance(89.9)
-    assert it.acquire(HERE) is one
-    it.release(one)
+    assert pool.acquire(HERE) is one
+    pool.release(one)
     clock.advance(90.0)
-    assert it.acquire(HERE) is None
+    assert pool.acquire(HERE) is None
 
 
-def test_and_is_ended_by_whoever_comes_next_wherever_that_was(clock: FakeClock) -> None:
-    it, one, two, three = pool(clock), Fake(THERE), Fake(), Fake()
-    used(it, one)
+def test_releasing_a_connection_closes_expired_ones_of_any_origin(clock: FakeClock) -> None:
+    pool, one, two, three = build_pool(clock), FakeConnection(THERE), FakeConnection(), FakeConnection()
+    use(pool, one)
     clock.advance(60.0)
-    used(it, two)
+    use(pool, two)
     clock.advance(30.0)
-    used(it, three)
+    use(pool, three)
     assert (one.aborts, two.aborts, three.aborts) == (1, 0, 0)
 
 
-def test_one_too_many_is_the_oldest(clock: FakeClock) -> None:
-    it, connections = pool(clock, max_idle=2), [Fake() for _ in range(4)]
-    used(it, *connections)
+def test_the_oldest_idle_connections_are_closed_above_the_limit(clock: FakeClock) -> None:
+    pool, connections = build_pool(clock, max_idle=2), [FakeConnection() for _ in range(4)]
+    use(pool, *connections)
     assert [each.aborts for each in connections] == [1, 1, 0, 0]
-    assert it.acquire(HERE) is connections[3]
+    assert pool.acquire(HERE) is connections[3]
 
 
-def test_none_at_all_may_be_kept(clock: FakeClock) -> None:
-    it, one = pool(clock, max_idle=0), Fake()
-    used(it, one)
-    assert (one.aborts, it.acquire(HERE)) == (1, None)
+def test_a_limit_of_zero_retains_no_connection(clock: FakeClock) -> None:
+    pool, one = build_pool(clock, max_idle=0), FakeConnection()
+    use(pool, one)
+    assert (one.aborts, pool.acquire(HERE)) == (1, None)
 
 
-def test_any_number_may_be_kept_for_ever(clock: FakeClock) -> None:
-    it, connections = pool(clock, None, None), [Fake() for _ in range(200)]
-    used(it, *connections)
+def test_without_limits_all_connections_are_retained(clock: FakeClock) -> None:
+    pool, connections = build_pool(clock, None, None), [FakeConnection() for _ in range(200)]
+    use(pool, *connections)
     clock.advance(1e9)
-    assert it.acquire(HERE) is connections[-1]
+    assert pool.acquire(HERE) is connections[-1]
     assert {each.aborts for each in connections} == {0}
 
 
-def test_what_is_dropped_is_ended_and_not_lent(clock: FakeClock) -> None:
-    it, one = pool(clock), Fake()
-    it.add(one)
-    it.discard(one)
-    assert (one.aborts, it.acquire(HERE)) == (1, None)
-    it.close()
+def test_a_discarded_connection_is_closed_and_not_reused(clock: FakeClock) -> None:
+    pool, one = build_pool(clock), FakeConnection()
+    pool.add(one)
+    pool.discard(one)
+    assert (one.aborts, pool.acquire(HERE)) == (1, None)
+    pool.close()
     assert one.aborts == 1
 
 
-def test_all_are_ended_and_none_is_kept_that_comes_later(clock: FakeClock) -> None:
-    it, idle, busy, late = pool(clock), Fake(), Fake(), Fake()
-    used(it, idle)
-    it.add(busy)
-    it.close()
+def test_close_closes_all_connections_and_those_released_later(clock: FakeClock) -> None:
+    pool, idle, busy, late = build_pool(clock), FakeConnection(), FakeConnection(), FakeConnection()
+    use(pool, idle)
+    pool.add(busy)
+    pool.close()
     assert (idle.aborts, busy.aborts) == (1, 1)
-    used(it, late)
-    assert (late.aborts, it.acquire(HERE)) == (1, None)
-    it.close()
+    use(pool, late)
+    assert (late.aborts, pool.acquire(HERE)) == (1, None)
+    pool.close()
     assert (idle.aborts, busy.aborts, late.aborts) == (1, 1, 1)
 
 
-def test_in_a_child_they_are_the_parents(clock: FakeClock) -> None:
-    it, idle, busy = pool(clock), Fake(), Fake()
-    used(it, idle)
-    it.add(busy)
-    it._lock.acquire()  # by a thread that the child does not have
-    it.after_fork()
-    assert it.acquire(HERE) is None
-    it.release(busy)
-    assert (idle.aborts, busy.aborts, it.acquire(HERE)) == (0, 1, None)
+def test_a_forked_child_forgets_the_connections_of_its_parent(clock: FakeClock) -> None:
+    pool, idle, busy = build_pool(clock), FakeConnection(), FakeConnection()
+    use(pool, idle)
+    pool.add(busy)
+    pool._lock.acquire()  # held by a thread that does not exist in the child
+    pool.after_fork()
+    assert pool.acquire(HERE) is None
+    pool.release(busy)
+    assert (idle.aborts, busy.aborts, pool.acquire(HERE)) == (0, 1, None)
 
 
 @pytest.mark.parametrize("moment", range(1, 7))
 @pytest.mark.parametrize(("max_idle", "late"), [(1, 0.0), (None, 90.0)])
-def test_garbage_may_give_one_back_in_the_middle_of_anything(
+def test_the_garbage_collector_may_release_a_connection_at_any_moment(
     clock: FakeClock, moment: int, max_idle: int | None, late: float
 ) -> None:
-    """A generator around a response that nobody goes on with is closed when the collector finds it."""
-    looks = 0
+    """An abandoned generator around a response is closed when the garbage collector finds pool."""
+    calls = 0
 
     def now() -> float:
-        nonlocal looks
-        looks += 1
-        if looks == moment:
-            it.release(garbage)
+        nonlocal calls
+        calls += 1
+        if calls == moment:
+            pool.release(garbage)
         return clock.monotonic()
 
-    it = Pool[Fake](max_idle, 90.0, now)
-    one, two, garbage = everything = [Fake() for _ in range(3)]
-    for each in everything:
-        it.add(each)
-    it.release(one)
+    pool = Pool[FakeConnection](max_idle, 90.0, now)
+    one, two, garbage = connections = [FakeConnection() for _ in range(3)]
+    for each in connections:
+        pool.add(each)
+    pool.release(one)
     clock.advance(late)
-    it.release(two)
-    if (lent := it.acquire(HERE)) is not None:
-        it.release(lent)
-    it.close()
-    # Each has ended once, and none is forgotten.
+    pool.release(two)
+    if (reused := pool.acquire(HERE)) is not None:
+        pool.release(reused)
+    pool.close()
+    # Each was closed exactly once.
     assert [one.aborts, two.aborts] == [1, 1]
     assert garbage.aborts == 1
