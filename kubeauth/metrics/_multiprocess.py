@@ -36,7 +36,7 @@ logger = logging.getLogger("kubeauth.metrics")
 
 DIRECTORY_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 # prometheus_client still supports it: it sets the new one when the first metric is created.
-_DEPRECATED_DIRECTORY_VARIABLE = "prometheus_multiproc_dir"
+DEPRECATED_DIRECTORY_VARIABLE = "prometheus_multiproc_dir"
 
 _GAUGES = (CERTIFICATE_EXPIRY, TOKEN_EXPIRY, PROVIDER_CONFIG)
 # How many seconds a fork waits for a thread that is writing.
@@ -67,7 +67,7 @@ class MultiprocessWriter:
 
     def write(self, family: Family, labels: tuple[str, ...], value: float) -> None:
         """Add to a counter or a histogram, or set a gauge. Never raises: the request must not fail."""
-        if self._has_failed or not _has_directory_variable():
+        if self._has_failed:
             return
         self._queue.append((family, labels, value))
         try:
@@ -115,7 +115,7 @@ class MultiprocessWriter:
 
 
 def _has_directory_variable() -> bool:
-    return DIRECTORY_VARIABLE in os.environ or _DEPRECATED_DIRECTORY_VARIABLE in os.environ
+    return DIRECTORY_VARIABLE in os.environ or DEPRECATED_DIRECTORY_VARIABLE in os.environ
 
 
 def _write_sample(

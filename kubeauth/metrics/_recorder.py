@@ -32,7 +32,12 @@ from kubeauth.metrics._families import (
     Gauge,
     Histogram,
 )
-from kubeauth.metrics._multiprocess import MULTIPROCESS_WRITER, MultiprocessWriter
+from kubeauth.metrics._multiprocess import (
+    DEPRECATED_DIRECTORY_VARIABLE,
+    DIRECTORY_VARIABLE,
+    MULTIPROCESS_WRITER,
+    MultiprocessWriter,
+)
 
 
 class _HistogramData:
@@ -171,7 +176,10 @@ class MetricsRecorder:
             self._write(counter, labels, 1)
 
     def _write(self, family: Family, labels: tuple[str, ...], value: float) -> None:
-        if self.multiprocess_writer is not None:
+        # Most processes end here: multiprocess mode is enabled by the environment.
+        if self.multiprocess_writer is not None and (
+            DIRECTORY_VARIABLE in os.environ or DEPRECATED_DIRECTORY_VARIABLE in os.environ
+        ):
             self.multiprocess_writer.write(family, labels, value)
 
     def _find_first_expiries(self) -> dict[Gauge, float]:
