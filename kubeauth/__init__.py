@@ -1,11 +1,11 @@
-"""Kubernetes credentials for Python, the way client-go does them, on httpx.
+"""Kubernetes authentication for Python: httpx clients with the same credentials as kubectl and client-go.
 
     import kubeauth
 
-    config = kubeauth.load_config()     # whatever kubectl would use
+    config = kubeauth.load_config()     # the configuration that kubectl would use
     print(config.server, config.namespace)
 
-Importing this module is cheap: each name below is loaded when it is first used.
+Importing this module is cheap: each name is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ __all__ = [
     "transports",
 ]
 
-_HOME_OF = {
+# Public names, and the modules that define them.
+_EXPORTS = {
     "AsyncClient": "kubeauth._client",
     "AsyncKubeTransport": "kubeauth._transport.httpx",
     "Client": "kubeauth._client",
@@ -93,7 +94,7 @@ _HOME_OF = {
     "load_config": "kubeauth._config.loader",
     "ssl_context": "kubeauth._transport.tls",
 }
-# httpx2 is not in __all__: it needs a package that may not be there. testing is not for programs.
+# Two of them are not in __all__: httpx2 needs a package that may not be installed, and testing is for tests.
 _MODULES = (
     "adapters",
     "discovery",
@@ -112,13 +113,13 @@ _MODULES = (
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name in _HOME_OF:
-        value = getattr(import_module(_HOME_OF[name]), name)
+    if name in _EXPORTS:
+        value = getattr(import_module(_EXPORTS[name]), name)
     elif name in _MODULES:
         value = import_module(f"kubeauth.{name}")
     else:
         raise AttributeError(f"module 'kubeauth' has no attribute {name!r}")
-    globals()[name] = value  # the next look-up does not come here
+    globals()[name] = value  # the next lookup does not call __getattr__
     return value
 
 

@@ -1,7 +1,7 @@
-"""What kubeauth knows of httpx, httpcore, ssl, aiohttp and CPython beyond their documentation.
+"""Undocumented behaviour of httpx, httpcore, ssl, aiohttp and CPython that kubeauth depends on.
 
-Private attributes, and errors that only their text tells apart, are used here and nowhere else.
-tests/test_compat.py fails for each of them when a version of the library changes it.
+No other module uses private attributes of these, or tells their errors apart by message.
+tests/test_compat.py fails when a new version of a library changes one of them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _Request = TypeVar("_Request", bound=_HasHeaders)
 
 
 def copy_request(request: _Request, headers: Any) -> _Request:
-    """Return the same request with other headers.
+    """Return a copy of a request with other headers.
 
-    Not by its constructor, which would copy headers, URL and extensions once more, and lose the content.
+    The constructor would also copy headers, URL and extensions, and lose the content.
     """
     copy = object.__new__(type(request))
     copy.__dict__.update(request.__dict__)
@@ -38,34 +38,34 @@ def copy_request(request: _Request, headers: Any) -> _Request:
     return copy
 
 
-def request_of(outcome: object) -> Any:
-    """Return the request of a response or an error, or None; their property `request` raises without one."""
+def get_request(outcome: object) -> Any:
+    """Return the request of a response or an error, or None. The property `request` raises without one."""
     return getattr(outcome, "_request", None)
 
 
 def is_body_consumed(stream: object) -> bool:
-    """Whether the body is a file or an iterator that was sent before.
+    """Return whether the body is a file or an iterator that has already been sent.
 
-    httpx would send what is left of it, which is nothing, with the old Content-Length.
+    httpx would send it again from its end: an empty body with the original Content-Length.
     """
     return bool(getattr(stream, "_is_stream_consumed", False))
 
 
 def discard_content(response: object) -> None:
-    """Drop the content of a response that was read, so that neither it nor its pickle contains it."""
+    """Remove the content of a response that was read, so that no repr, traceback or pickle contains it."""
     vars(response).update(_content=b"", _text="")
 
 
 def is_disconnect(message: str) -> bool:
-    """Whether the text of a RemoteProtocolError says that the server closed the connection.
+    """Return whether the message of a RemoteProtocolError says that the server closed the connection.
 
-    The same class also reports a response that breaks the protocol.
+    The same class is raised for an invalid response.
     """
     return "disconnected" in message or "ConnectionTerminated" in message
 
 
 def is_invalid_redirect(message: str) -> bool:
-    """Whether the text of a RemoteProtocolError is about the Location of a redirect."""
+    """Return whether the message of a RemoteProtocolError is about the Location of a redirect."""
     return "in location header" in message
 
 
@@ -73,10 +73,11 @@ OPTIONAL_IMPORTS = ("httpx._main", "trio", "h2")
 
 
 def skip_optional_imports() -> None:
-    """Keep httpx and httpcore from importing what the command line does not need.
+    """Prevent httpx and httpcore from importing packages that the command line does not need.
 
-    That is httpx's own command line with click and rich, trio, and HTTP/2: together they take longer to
-    import than all the rest. Each is imported by `try: ... except ImportError`, which None causes.
+    These are httpx's own command line with click and rich, trio, and HTTP/2: together they take longer to
+    import than everything else. httpx and httpcore import them in `try: ... except ImportError`, and None in
+    sys.modules raises ImportError.
     """
     for name in OPTIONAL_IMPORTS:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
@@ -86,10 +87,9 @@ def skip_optional_imports() -> None:
 
 
 def shut_down(connection: socket.socket, how: int) -> None:
-    """Shut a socket down, and keep its TLS.
+    """Shut down a socket without removing its TLS layer.
 
-    SSLSocket.shutdown() continues without TLS: a reader would get the rest of the response encrypted, and
-    take it for the plain text.
+    After SSLSocket.shutdown(), reads return the encrypted bytes as if they were the response.
     """
     from socket import socket
 
@@ -100,7 +100,7 @@ def shut_down(connection: socket.socket, how: int) -> None:
 
 
 def hide_request_info(response: Any, hide: Callable[[Any], object]) -> None:
-    """Replace what errors show of the request; the public property would cache its present value."""
+    """Replace the request info that errors print. The public property would cache its current value."""
     response._request_info = hide(response._request_info)
 
 
@@ -117,17 +117,17 @@ _YIELD_VALUE = opmap["YIELD_VALUE"]
 
 
 def is_suspended(frame: FrameType) -> bool:
-    """Whether it is the frame of a coroutine or generator that will be resumed.
+    """Return whether this is the frame of a coroutine or generator that will be resumed.
 
     One error may be raised in several tasks, as HTTP/2 does when a connection breaks, and its traceback
-    then has the frames of all of them. Before Python 3.13, clearing a suspended frame would end it.
+    then has the frames of all of them. Before Python 3.13, clearing a suspended frame would close it.
     """
     code = frame.f_code
     return bool(code.co_flags & _RESUMABLE) and code.co_code[frame.f_lasti] == _YIELD_VALUE
 
 
 def is_out_of_threads(error: BaseException) -> bool:
-    """Whether `error` says that no thread can be started: too many run, or the interpreter is exiting."""
+    """Return whether no thread could be started: there are too many, or the interpreter is exiting."""
     return isinstance(error, RuntimeError) and "new thread" in str(error)
 
 
@@ -137,5 +137,5 @@ def argparse_actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def argparse_options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
-    """Return the action of each flag, as `--context`."""
+    """Return the actions of a parser by flag, such as `--context`."""
     return parser._option_string_actions

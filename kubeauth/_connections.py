@@ -1,18 +1,18 @@
-"""Which connection a server closes when it has as many as it can serve. Pure: no sockets, no clock.
+"""ConnectionLimit: which connection a server closes to accept a new one at its limit. Pure: no I/O, no clock.
 
-A connection counts from the moment it was accepted. When the limit is reached, a new connection takes the
-place of another one, which the server closes:
+At the limit, a new connection evicts the first of these:
 
-1. while more than a tenth are sending a response, the one that started first: its client does not read. This
-   is for servers that call `on_response_started`; for others such a request is in progress;
-2. the oldest of those that have never completed a request, whatever part of a request head they have sent;
-3. if there are none, the one that has been idle longest since its last request;
-4. if there are none, the one that started to send a response first;
-5. never one with a request in progress. If all have one, the new connection is rejected.
+1. if more than a tenth of the limit are sending a response: the one that started first, since its client may
+   have stopped reading. Only for servers that call `on_response_started`;
+2. the oldest connection that has not completed a request yet, even if it has sent part of a request head;
+3. the connection that has been idle longest since its last request;
+4. the connection that started to send a response first.
 
-The newest tenth of the limit is exempt from the second rule while the third one applies. Otherwise, beside
-idle connections that fill the limit, each new connection would take the place of the one accepted just
-before it, and of many that arrive at once only the last would be served.
+A connection with a request in progress is never evicted. If all have one, the new connection is rejected.
+
+The newest tenth of the limit is exempt from rule 2 while rule 3 applies. Otherwise, if idle connections fill
+the limit, each new connection would evict the one accepted just before it, and of many that arrive at once
+only the last would be served.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EXEMPT_SHARE = 10
 
 
 class ConnectionLimitReached(Exception):
-    """Every connection has a request in progress: there is no place for another one."""
+    """All connections have a request in progress, so that none can be evicted."""
 
 
 class ConnectionLimit(Generic[C]):
@@ -42,8 +42,7 @@ class ConnectionLimit(Generic[C]):
         self.max_connections = max_connections
         self._max_exempt = max_connections // _EXEMPT_SHARE
         # Ordered by when they were accepted, when their response started and when their last request
-        # completed. Not plain dicts: to find the first key of one takes longer the more keys were deleted
-        # before it.
+        # completed. Not plain dicts: finding the first key of a dict is slow after many deletions.
         self._new: OrderedDict[C, None] = OrderedDict()
         self._responding: OrderedDict[C, None] = OrderedDict()
         self._idle: OrderedDict[C, None] = OrderedDict()
@@ -57,19 +56,18 @@ class ConnectionLimit(Generic[C]):
         return any(connection in group for group in groups)
 
     def add(self, connection: C) -> C | None:
-        """Adds a connection that was just accepted.
+        """Add a connection that was just accepted. Return the evicted one, if any, for the server to close.
 
-        Returns the connection that was evicted for it, if one was: it no longer counts, and the server
-        closes it. Raises ConnectionLimitReached if none can be evicted: then the new one was not added.
+        Raises ConnectionLimitReached if none can be evicted: then the new connection is not added.
         """
         if connection in self:
-            raise ValueError("the connection was added before")
+            raise ValueError("the connection has already been added")
         evicted = self._evict() if len(self) >= self.max_connections else None
         self._new[connection] = None
         return evicted
 
     def on_request_started(self, connection: C) -> bool:
-        """The head of a request was read. Returns False if the connection was evicted: do not serve it."""
+        """The head of a request was read. Return False if the connection was evicted: do not serve it."""
         if connection not in self:
             return False
         if connection not in self._responding:
@@ -78,19 +76,19 @@ class ConnectionLimit(Generic[C]):
         return True
 
     def on_response_started(self, connection: C) -> None:
-        """The first byte of the response is sent: the rest depends on the client, so it can be evicted."""
+        """The response has started. Its end depends on the client, so the connection can be evicted."""
         if connection in self and connection not in self._responding:
             self.remove(connection)
             self._responding[connection] = None
 
     def on_request_completed(self, connection: C) -> None:
-        """The response was sent: from now on the connection is idle."""
+        """The response was sent: the connection is idle."""
         if connection in self._in_progress or connection in self._responding:
             self.remove(connection)
             self._idle[connection] = None
 
     def remove(self, connection: C) -> None:
-        """The connection was closed. Does nothing if it was evicted before, or never added."""
+        """Remove a closed connection. Do nothing if it was evicted, or never added."""
         self._new.pop(connection, None)
         self._responding.pop(connection, None)
         self._idle.pop(connection, None)

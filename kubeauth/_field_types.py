@@ -1,8 +1,8 @@
-"""Type checks for values that are made by hand: one table, from a field's annotation to what it accepts.
+"""Type checks for the fields of public dataclasses, by their annotations.
 
-The annotations are strings, as `from __future__ import annotations` leaves them; `field_types` reads them
-once per class, and an annotation that is not in the table is an error at import. No message contains a
-value: it may be a secret that was passed for the wrong field.
+`field_types` reads the annotations of a class once, as strings (`from __future__ import annotations`). An
+annotation that is not in the table is a KeyError at import. No message contains a value: it may be a secret
+that was passed for the wrong field.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from kubeauth._secret import HIDDEN, Secret
 from kubeauth.errors import ConfigError
 
-# Converts a value that is not of an accepted class; any exception if it cannot.
+# Converts a value that is not of an accepted class. Raises any exception if the value is not valid.
 Convert = Callable[[Any], object]
 
 
@@ -25,7 +25,7 @@ class FieldType:
 
     name: str
     accepted: tuple[type, ...]
-    """Values of exactly these classes are stored as they are, and nothing else is looked at."""
+    """Values of exactly these classes are stored without conversion."""
     convert: Convert
     expected: str
     """For the error message."""
@@ -35,19 +35,19 @@ def _reject(_value: object) -> object:
     raise TypeError
 
 
-def _instance_of(kind: type) -> Convert:
+def _instance_converter(kind: type) -> Convert:
     def convert(value: object) -> object:
-        # By its type: an object may pretend to be of another class.
+        # Not isinstance: an object can override __class__.
         return value if issubclass(type(value), kind) else _reject(value)
 
     return convert
 
 
-def _number(value: object) -> object:
+def _convert_number(value: object) -> object:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else _reject(value)
 
 
-def _secret(kind: type) -> Convert:
+def _secret_converter(kind: type) -> Convert:
     def convert(value: Any) -> object:
         secret = value if isinstance(value, Secret) else Secret(value)
         return secret if isinstance(secret.reveal(), kind) else _reject(value)
@@ -55,13 +55,13 @@ def _secret(kind: type) -> Convert:
     return convert
 
 
-def _path(value: Any) -> object:
-    # A pathlib.Path is stored as its text; a path in bytes is rejected.
+def _convert_path(value: Any) -> object:
+    # A pathlib.Path becomes a str; bytes are rejected.
     return _STR(os.fspath(value))
 
 
-def _strings(value: object) -> tuple[str, ...]:
-    """A str is a sequence of str, too: `args="abc"` would be three arguments."""
+def _convert_strings(value: object) -> tuple[str, ...]:
+    # A str is a sequence of str, too: args="abc" would be three arguments.
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise TypeError
     items = tuple(value)
@@ -70,35 +70,39 @@ def _strings(value: object) -> tuple[str, ...]:
     return items
 
 
-def _mapping_to(convert: Convert) -> Convert:
-    def converted(value: object) -> object:
+def _mapping_converter(convert_item: Convert) -> Convert:
+    def convert(value: object) -> object:
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             raise TypeError
-        return {key: convert(item) for key, item in value.items()}
+        return {key: convert_item(item) for key, item in value.items()}
 
-    return converted
+    return convert
 
 
-_STR = _instance_of(str)
-# By annotation, without `| None`: the classes stored as they are, the conversion of others, what to expect.
+_STR = _instance_converter(str)
+# By annotation, without `| None`: accepted, convert and expected of a FieldType.
 _TABLE: dict[str, tuple[tuple[type, ...], Convert, str]] = {
     "str": ((str,), _STR, "str"),
-    "bytes": ((bytes,), _instance_of(bytes), "bytes"),
+    "bytes": ((bytes,), _instance_converter(bytes), "bytes"),
     "bool": ((bool,), _reject, "bool"),
-    "float": ((float,), _number, "a number"),
-    "Secret[str]": ((), _secret(str), "str or Secret[str]"),
-    "Secret[bytes]": ((), _secret(bytes), "bytes or Secret[bytes]"),
-    "tuple[str, ...]": ((), _strings, "a list or tuple of str"),
-    "Sequence[str]": ((), _strings, "a list or tuple of str"),
-    "Mapping[str, str]": ((), _mapping_to(_STR), "a mapping of str to str"),
-    "Mapping[str, Sequence[str]]": ((), _mapping_to(_strings), "a mapping of str to lists of str"),
+    "float": ((float,), _convert_number, "a number"),
+    "Secret[str]": ((), _secret_converter(str), "str or Secret[str]"),
+    "Secret[bytes]": ((), _secret_converter(bytes), "bytes or Secret[bytes]"),
+    "tuple[str, ...]": ((), _convert_strings, "a list or tuple of str"),
+    "Sequence[str]": ((), _convert_strings, "a list or tuple of str"),
+    "Mapping[str, str]": ((), _mapping_converter(_STR), "a mapping of str to str"),
+    "Mapping[str, Sequence[str]]": (
+        (),
+        _mapping_converter(_convert_strings),
+        "a mapping of str to lists of str",
+    ),
 }
 _PATH_SUFFIXES = ("_file", "path")
 
 
 def field_types(cls: type, *classes: type, unchecked: Sequence[str] = ()) -> tuple[FieldType, ...]:
-    """What the fields of the dataclass `cls` accept. `classes` are those that its annotations name."""
-    table = _TABLE | {each.__name__: ((each,), _instance_of(each), each.__name__) for each in classes}
+    """Return what the fields of the dataclass `cls` accept. `classes` are the classes in its annotations."""
+    table = _TABLE | {each.__name__: ((each,), _instance_converter(each), each.__name__) for each in classes}
     found = []
     for field in fields(cls):
         if field.name in unchecked:
@@ -106,7 +110,7 @@ def field_types(cls: type, *classes: type, unchecked: Sequence[str] = ()) -> tup
         annotation = str(field.type)
         accepted, convert, expected = table[annotation.removesuffix(" | None")]
         if expected == "str" and field.name.endswith(_PATH_SUFFIXES):
-            convert, expected = _path, "str or os.PathLike[str]"
+            convert, expected = _convert_path, "str or os.PathLike[str]"
         if annotation.endswith(" | None"):
             accepted, expected = (*accepted, type(None)), f"{expected}, or None"
         found.append(FieldType(field.name, accepted, convert, expected))
@@ -114,19 +118,19 @@ def field_types(cls: type, *classes: type, unchecked: Sequence[str] = ()) -> tup
 
 
 def check_fields(value: object, types: Sequence[FieldType]) -> None:
-    """Checks and converts the fields of a frozen dataclass, from its `__post_init__`. ConfigError."""
+    """Check and convert the fields of a frozen dataclass, in its `__post_init__`. ConfigError."""
     for field in types:
-        given = getattr(value, field.name)
-        if type(given) in field.accepted:
+        argument = getattr(value, field.name)
+        if type(argument) in field.accepted:
             continue
         try:
-            object.__setattr__(value, field.name, field.convert(given))
+            object.__setattr__(value, field.name, field.convert(argument))
             continue
-        except Exception:  # whatever an object of the caller raises: its text may quote the value
-            kind = type(given).__name__
-        # Raised here, without the value in a variable and without an exception that may quote it. Tools that
-        # print tracebacks with variables print this object, too: nothing that was passed stays in it.
-        del given
+        except Exception:  # an object of the caller can raise anything, and quote the value
+            kind = type(argument).__name__
+        # Raised outside the except clause: its context could quote the value. Tools that print the variables
+        # of a traceback print this object, too: remove all values.
+        del argument
         for each in types:
             object.__setattr__(value, each.name, HIDDEN)
         raise ConfigError(f"{type(value).__name__}.{field.name} must be {field.expected}, not {kind}")

@@ -1,4 +1,4 @@
-"""Observer: the events of plugins and their credentials, for metrics and other monitoring systems."""
+"""Observer: events of plugins and credentials, for metrics."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Protocol
 
 
 class Observer(Protocol):
-    """Receives events of plugins and credentials. Methods must be quick and must not raise."""
+    """Receives events of plugins and credentials. Its methods must return quickly and must not raise."""
 
     def on_policy_check(self, *, allowed: bool) -> None:
-        """The plugin policy was checked, once per attempt to run a plugin."""
+        """The plugin policy was checked, as before every run of a plugin."""
         ...
 
     def on_plugin_run(self, *, status: str, code: int, seconds: float) -> None:
-        """A plugin run ended, or the plugin could not be started (M1): its status label and exit code."""
+        """A plugin exited, or could not be started (M1): `status` and `code` are labels of the metric."""
         ...
 
     def on_refresh(self, *, reason: str, succeeded: bool) -> None:
@@ -23,9 +23,9 @@ class Observer(Protocol):
     def on_credential(
         self, source: object, *, certificate_expires: float | None, token_expires: float | None
     ) -> None:
-        """`source` has a new credential, with its expiry by the wall clock; None for what does not expire."""
+        """`source` has a new credential. The expiries are seconds since 1970; None if unknown or absent."""
         ...
 
     def on_certificate_rotated(self, *, age: float, lifetime: float) -> None:
-        """A certificate of that age was replaced, or dropped."""
+        """A certificate of that age was replaced or removed."""
         ...

@@ -1,4 +1,4 @@
-"""A value that cannot be printed, logged or pickled by accident."""
+"""Secret, and mappings whose values are hidden: not printed, logged or pickled by accident."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ HIDDEN = "<hidden>"
 
 
 class Secret(Generic[T]):
-    """A token, password or private key. `.reveal()` gives the value; nothing else does.
+    """A token, password or private key. Only `.reveal()` returns the value.
 
-    An empty secret is false. Two secrets are compared in constant time.
+    An empty secret is false. Secrets are compared in constant time.
     """
 
     __slots__ = ("__value",)
@@ -22,7 +22,7 @@ class Secret(Generic[T]):
         self.__value: T = value
 
     def reveal(self) -> T:
-        """The value itself. Keep it out of variables that a traceback could show."""
+        """Return the value. Do not assign it to a variable that a traceback could print."""
         return self.__value
 
     def __bool__(self) -> bool:
@@ -31,14 +31,14 @@ class Secret(Generic[T]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
-        mine, theirs = self.__value, other.reveal()
-        if type(mine) is not type(theirs):
+        ours, theirs = self.__value, other.reveal()
+        if type(ours) is not type(theirs):
             return False
-        if not mine or not theirs:
-            return not mine and not theirs  # whether it is empty is no secret
-        from hmac import compare_digest  # with it comes OpenSSL, and most programs compare none
+        if not ours or not theirs:
+            return not ours and not theirs  # whether it is empty is not secret
+        from hmac import compare_digest  # imports OpenSSL, which most programs do not need for this
 
-        return compare_digest(_as_bytes(mine), _as_bytes(theirs))
+        return compare_digest(_to_bytes(ours), _to_bytes(theirs))
 
     def __hash__(self) -> int:
         return hash((Secret, self.__value))
@@ -61,8 +61,8 @@ class Secret(Generic[T]):
         raise TypeError("a Secret cannot be pickled: send the path of the kubeconfig instead")
 
 
-def _as_bytes(value: str | bytes) -> bytes:
-    # A lone surrogate is a legal str and must compare, not raise.
+def _to_bytes(value: str | bytes) -> bytes:
+    # A str may contain lone surrogates, which must not raise.
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
 
 
@@ -71,7 +71,7 @@ V = TypeVar("V", covariant=True)
 
 
 class FrozenDict(Mapping[K, V]):
-    """A mapping that never changes; equal to any mapping with the same items."""
+    """An immutable mapping. Equal to any mapping with the same items."""
 
     __slots__ = ("_items",)
 
@@ -98,7 +98,7 @@ class FrozenDict(Mapping[K, V]):
 
 
 class HiddenDict(FrozenDict[K, V]):
-    """One whose values are not for printing, such as the environment of a plugin."""
+    """A FrozenDict whose values are not printed, such as the environment of a plugin."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Standard streams at the end of a process. A module of its own: plugins import no more than they need."""
+"""Flush standard streams before exit. A module of its own, so that plugins import little."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import TextIO
 
 
 def flush_stderr() -> None:
-    """Flush stderr at the end of a process; discard what cannot be written.
+    """Flush stderr before exit; discard what cannot be written.
 
-    stderr is buffered: bytes that a full disk or a closed pipe rejected stay in the buffer. CPython flushes
-    it again at exit, and if that fails the exit status is 120, whatever the program has chosen.
+    Bytes that could not be written, because the disk is full or the pipe closed, stay in the buffer. CPython
+    flushes it again at exit and, if that fails, changes the exit status to 120.
     """
     if sys.stderr is None or sys.stderr.closed:
         return
     try:
         sys.stderr.flush()
     except OSError:
-        discard(sys.stderr)
+        discard_output(sys.stderr)
 
 
-def discard(stream: TextIO) -> None:
-    """Discard what is in the buffer of a stream, and everything written to it later."""
-    with suppress(OSError):  # a replaced stream may have no descriptor
+def discard_output(stream: TextIO) -> None:
+    """Discard the buffer of a stream, and everything written to it later."""
+    with suppress(OSError):  # a replaced stream may have no file descriptor
         null = os.open(os.devnull, os.O_WRONLY)
         try:
             os.dup2(null, stream.fileno())

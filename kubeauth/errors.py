@@ -29,8 +29,8 @@
     │   └── ClusterNotTrusted     .reason .pins
     └── AdmissionError            .uid .status_code
 
-The message is for people, the attributes are for programs. Every error can be pickled, and none
-carries a token, a key, a password or the output of a plugin.
+The message is for people, the attributes are for programs. Every error can be pickled. None of them contains
+a token, a key, a password or the stdout of a plugin.
 """
 
 from __future__ import annotations
@@ -49,29 +49,99 @@ __all__ = [
 ]  # fmt: skip
 
 
-class KubeAuthError(Exception):
-    """The base of every error of kubeauth: catch this one to catch them all.
+MAX_SHOWN_PROBLEMS = 20
+_MAX_PROBLEM_TEXT = 600
 
-    Its message may quote a file or a plugin, so characters that could steer a terminal are spelled out.
+
+class KubeAuthError(Exception):
+    """The base class of all kubeauth errors: catch this one to catch them all.
+
+    Its message may quote a file or a plugin, so control characters are escaped.
     """
 
     def __init__(self, message: str) -> None:
         super().__init__("\n".join(map(escape_control, message.split("\n"))))
 
     def __reduce__(self) -> tuple[object, ...]:
-        # The default would call the class with the message alone, and lose the facts.
+        # The default would call the class with the message alone, without its required keyword arguments.
         return _rebuild, (type(self), self.args, self.__dict__)
 
 
-def _rebuild(kind: type[KubeAuthError], args: tuple[object, ...], facts: dict[str, object]) -> KubeAuthError:
-    error = kind.__new__(kind, *args)
+def _rebuild(
+    cls: type[KubeAuthError], args: tuple[object, ...], attributes: dict[str, object]
+) -> KubeAuthError:
+    error = cls.__new__(cls, *args)
     error.args = args
-    error.__dict__.update(facts)
+    error.__dict__.update(attributes)
     return error
 
 
+def escape_control(text: str) -> str:
+    """Write unprintable characters except tabs as U+XXXX: untrusted text must not control a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char == "\t" else f"U+{ord(char):04X}" for char in text)
+
+
 class ConfigError(KubeAuthError):
-    """Something the user wrote must be changed; trying again does not help."""
+    """The configuration must be changed; retrying does not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem of a configuration: what is wrong, where, and what to do about it.
+
+    Its text may quote untrusted files, so it is shortened, and control characters are escaped.
+    """
+
+    message: str
+    path: str | None = None
+    """The file, if the configuration came from a file."""
+    field: str | None = None
+    """The field in the file, as `users["alice"].user.exec.command`."""
+    hint: str = ""
+    """What to do next."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", _shorten(self.message))
+        object.__setattr__(self, "hint", _shorten(self.hint))
+        if self.field:
+            object.__setattr__(self, "field", _shorten(self.field))
+
+    @property
+    def place(self) -> str:
+        """File and field, except what the message already names."""
+        parts = (_shorten(part) for part in (self.path, self.field) if part and part not in self.message)
+        return ", ".join(parts)
+
+
+def _shorten(text: str) -> str:
+    if len(text) > _MAX_PROBLEM_TEXT:
+        # Both ends: a message usually has the reason at its end.
+        half = _MAX_PROBLEM_TEXT // 2
+        text = f"{text[:half]}...{text[-half:]}"
+    return escape_control(text)
+
+
+def format_problems(problems: Sequence[Problem]) -> str:
+    """Return all messages on one line, as client-go prints them, and below it the place and hint of each.
+
+    Of more than twenty problems, only the first twenty are listed.
+    """
+    more = len(problems) - MAX_SHOWN_PROBLEMS
+    problems = problems[:MAX_SHOWN_PROBLEMS]
+    messages = [problem.message for problem in problems]
+    if more > 0:
+        messages.append(f"and {more:,} more")
+    lines = [messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"]
+    for number, problem in enumerate(problems, start=1):
+        mark = "" if len(problems) == 1 else f"{number}. "
+        if problem.place:
+            lines.append(f"  {mark}in {problem.place}")
+            mark = " " * len(mark)
+        if problem.hint:
+            lines.append(f"  {mark}{problem.hint}")
+    return "\n".join(lines)
 
 
 class _ProblemsError(ConfigError):
@@ -80,7 +150,7 @@ class _ProblemsError(ConfigError):
     field: str | None
     """The field of the first problem."""
     problems: tuple[Problem, ...]
-    """All of them, up to twenty, in the order they were found."""
+    """All problems in the order they were found; at most twenty."""
 
     def __init__(
         self,
@@ -96,22 +166,22 @@ class _ProblemsError(ConfigError):
         self.field = field
 
     @classmethod
-    def of(cls, problems: Sequence[Problem], *, prefix: str = "") -> Self:
-        """One error for all `problems`, in client-go's form: `a` alone, or `[a, b]`."""
+    def from_problems(cls, problems: Sequence[Problem], *, prefix: str = "") -> Self:
+        """Return one error for all `problems`, in client-go's format: `a`, or `[a, b]`."""
         first = problems[0]
         shown = tuple(problems[:MAX_SHOWN_PROBLEMS])
         return cls(prefix + format_problems(problems), path=first.path, field=first.field, problems=shown)
 
 
 class KubeConfigError(_ProblemsError):
-    """A kubeconfig (or kuberc) that cannot be used, with everything that is wrong with it."""
+    """A kubeconfig (or kuberc) is not valid. Lists all its problems, not only the first."""
 
 
 class InClusterError(ConfigError):
-    """This process is not in a pod, or its service account cannot be read."""
+    """This process does not run in a pod, or the files of its service account cannot be read."""
 
     path: str | None
-    """The file that cannot be read, if it is about one."""
+    """The file that cannot be read, if that is the reason."""
 
     def __init__(self, message: str, *, path: str | None = None) -> None:
         super().__init__(message)
@@ -122,7 +192,7 @@ class PluginNotAllowed(ConfigError):
     """The plugin policy does not allow this plugin."""
 
     command: str
-    """As the kubeconfig has it, in its shortest form."""
+    """The command in the kubeconfig, as a normalized path."""
     policy: str
     """`DenyAll` or `Allowlist`."""
 
@@ -133,14 +203,14 @@ class PluginNotAllowed(ConfigError):
 
 
 class CredentialError(KubeAuthError):
-    """There is no usable credential now; a later try may get one."""
+    """There is no usable credential now. Retrying later may succeed."""
 
 
 class PluginError(CredentialError):
-    """The exec plugin gave no credential."""
+    """The exec plugin returned no credential."""
 
     command: str
-    """As the kubeconfig has it, in its shortest form."""
+    """The command in the kubeconfig, as a normalized path."""
 
     def __init__(self, message: str, *, command: str) -> None:
         super().__init__(message)
@@ -148,10 +218,10 @@ class PluginError(CredentialError):
 
 
 class PluginNotFound(PluginError):
-    """The plugin's command is not on PATH, or not at the path given."""
+    """The plugin's command is not on PATH, or there is no such file."""
 
     install_hint: str
-    """What the kubeconfig says about how to get it, with nothing in it that could steer a terminal."""
+    """How to install the plugin, from the kubeconfig, with control characters escaped."""
 
     def __init__(self, message: str, *, command: str, install_hint: str = "") -> None:
         super().__init__(message, command=command)
@@ -159,10 +229,10 @@ class PluginNotFound(PluginError):
 
 
 class PluginNotStarted(PluginError):
-    """The system refused to start the plugin: not executable, arguments too long, out of files."""
+    """The plugin could not be started: not executable, arguments too long, too many open files."""
 
     errno: int | None
-    """What the system said, as in the module errno."""
+    """The error number of the operating system, as in the module `errno`."""
 
     def __init__(self, message: str, *, command: str, errno: int | None = None) -> None:
         super().__init__(message, command=command)
@@ -170,16 +240,16 @@ class PluginNotStarted(PluginError):
 
 
 class PluginNeedsTerminal(PluginError):
-    """The plugin must ask a person, and there is no terminal to ask on."""
+    """The plugin must prompt the user, and stdin is not a terminal or not available."""
 
 
 class PluginFailed(PluginError):
-    """The plugin ran and failed."""
+    """The plugin exited with a code other than 0, or was killed."""
 
     exit_code: int
-    """-1 if it was killed by a signal."""
+    """-1 if the plugin was killed by a signal."""
     stderr_tail: str
-    """The last 4 KiB of what it wrote to stderr."""
+    """The last 4 KiB of its stderr."""
 
     def __init__(self, message: str, *, command: str, exit_code: int, stderr_tail: str = "") -> None:
         super().__init__(message, command=command)
@@ -188,10 +258,10 @@ class PluginFailed(PluginError):
 
 
 class PluginTimeout(PluginError):
-    """The plugin took longer than it was given."""
+    """The plugin did not exit in time."""
 
     timeout: float
-    """ExecOptions.timeout, in seconds."""
+    """The value of `ExecOptions.timeout`, in seconds."""
 
     def __init__(self, message: str, *, command: str, timeout: float) -> None:
         super().__init__(message, command=command)
@@ -199,10 +269,10 @@ class PluginTimeout(PluginError):
 
 
 class PluginOutputError(PluginError):
-    """The plugin printed something that is not a usable ExecCredential."""
+    """The plugin's output is not a valid ExecCredential."""
 
     reason: str
-    """What is wrong with it, without any of what it printed."""
+    """Why the output is not valid, without quoting it."""
 
     def __init__(self, message: str, *, command: str, reason: str) -> None:
         super().__init__(message, command=command)
@@ -210,10 +280,10 @@ class PluginOutputError(PluginError):
 
 
 class OidcError(CredentialError):
-    """The OIDC issuer gave no token, or there is nothing to ask it with."""
+    """The OIDC issuer returned no token, or there is no refresh token to get one with."""
 
     issuer: str
-    """Its URL, without a password."""
+    """The issuer's URL, without a password."""
 
     def __init__(self, message: str, *, issuer: str) -> None:
         super().__init__(message)
@@ -221,7 +291,7 @@ class OidcError(CredentialError):
 
 
 class OidcWriteError(OidcError):
-    """New tokens could not be written back to the kubeconfig, so they are not used either."""
+    """New tokens could not be written back to the kubeconfig, so they are not used."""
 
     path: str
     """The kubeconfig."""
@@ -243,14 +313,17 @@ class TokenFileError(CredentialError):
 
 
 class TLSError(KubeAuthError):
-    """Trust or identity for TLS cannot be set up."""
+    """TLS cannot be set up with this CA or client certificate."""
 
 
 class ServerCertificateError(TLSError):
-    """The API server's certificate is not accepted. From a client it is an `httpx.ConnectError` as well."""
+    """The API server's certificate was rejected.
+
+    Raised by a client, this is an `httpx.ConnectError` as well.
+    """
 
     verify_code: int
-    """OpenSSL's number for what is wrong (X509_V_ERR_...); 0 if it was not OpenSSL who said so."""
+    """OpenSSL's error number (X509_V_ERR_...); 0 if the error is not from OpenSSL."""
 
     def __init__(self, message: str, *, verify_code: int = 0) -> None:
         super().__init__(message)
@@ -258,23 +331,23 @@ class ServerCertificateError(TLSError):
 
 
 class ClientCertificateError(TLSError):
-    """A client certificate or its key cannot be used, or was refused by the server.
+    """A client certificate or its key is not valid, or the server rejected it.
 
-    If a server refused it, this is an `httpx.ReadError` as well.
+    If the server rejected it, this is an `httpx.ReadError` as well.
     """
 
 
 class RegistryError(KubeAuthError):
-    """Credentials for a container registry cannot be had."""
+    """There are no usable credentials for a container registry."""
 
 
 class DockerConfigError(RegistryError, ConfigError):
-    """A docker config, a pull secret or an entry for a keyring that cannot be used."""
+    """A docker config, a pull secret or a keyring entry is not valid."""
 
     path: str | None
-    """The file, if it came from one."""
+    """The file, if the configuration came from a file."""
     field: str | None
-    """Where in it, as `auths["gcr.io"].auth`."""
+    """The field in the file, as `auths["gcr.io"].auth`."""
 
     def __init__(self, message: str, *, path: str | None = None, field: str | None = None) -> None:
         super().__init__(message)
@@ -282,31 +355,32 @@ class DockerConfigError(RegistryError, ConfigError):
         self.field = field
 
     @classmethod
-    def of(cls, problem: Problem) -> Self:
-        """What is wrong, where, and what to do about it, each on a line of its own."""
+    def from_problem(cls, problem: Problem) -> Self:
+        """Return an error with message, place and hint of `problem`, each on its own line."""
         place = f"in {problem.place}" if problem.place else ""
         lines = [problem.message, *(f"  {line}" for line in (place, problem.hint) if line)]
         return cls("\n".join(lines), path=problem.path, field=problem.field)
 
 
 class ProviderConfigError(RegistryError, _ProblemsError):
-    """A configuration of image credential providers that cannot be used, with everything wrong with it."""
+    """An image credential provider configuration is not valid. Lists all its problems, not only the first."""
 
 
 class ProviderError(RegistryError):
-    """An image credential provider gave no credentials."""
+    """An image credential provider returned no credentials."""
 
     provider: str
-    """Its name in the configuration."""
+    """The provider's name in the configuration."""
     reason: str
-    """`start`: it cannot be started. `exit`, `timeout`: it ran and failed, or took too long. `output`: it
-    printed something that is no usable answer. `token`: it gave back the token of the service account.
-    `service-account`: there is no token for it. `closed`: it was ended by `close`. `internal`: none of these.
+    """`start`: it could not be started. `exit`: it failed. `timeout`: it did not exit in time. `output`: its
+    output is not a valid response. `token`: its response contains the service account token that it received.
+    `service-account`: there is no service account token for it. `closed`: it was stopped by `close`.
+    `internal`: any other reason.
     """
     exit_code: int | None
-    """If it ran to an end: -1 if a signal ended it."""
+    """The exit code, if it has exited; -1 if it was killed by a signal."""
     stderr_tail: str
-    """The last 4 KiB of what it wrote to stderr, if it ran and failed."""
+    """The last 4 KiB of its stderr, if it failed."""
 
     def __init__(
         self,
@@ -325,14 +399,14 @@ class ProviderError(RegistryError):
 
 
 class ChallengeError(RegistryError):
-    """A registry asked for authentication in a way that cannot be answered, or there is no token for it."""
+    """A registry's authentication challenge is not supported, or there is no token for it."""
 
     realm: str
-    """The token endpoint, as the registry names it; empty if there is none."""
+    """The token endpoint in the registry's challenge; empty if it names none."""
     status_code: int | None
-    """The token endpoint's HTTP status, if it responded. After 429 and 5xx, try again later."""
+    """The token endpoint's HTTP status, if it responded. After 429 and 5xx, retry later."""
     reason: str
-    """What is wrong, in short."""
+    """A short description of the problem."""
 
     def __init__(
         self, message: str, *, realm: str = "", status_code: int | None = None, reason: str = ""
@@ -355,10 +429,10 @@ class DiscoveryError(KubeAuthError):
 
 
 class ClusterNotReady(DiscoveryError):
-    """A cluster did not answer as it should in the time there was; a later try may find that it does."""
+    """The cluster did not publish its information in time. Retrying later may succeed."""
 
     attempts: int
-    """The number of requests."""
+    """How many requests were sent."""
 
     def __init__(self, message: str, *, status_code: int | None = None, attempts: int = 0) -> None:
         super().__init__(message, status_code=status_code)
@@ -366,15 +440,17 @@ class ClusterNotReady(DiscoveryError):
 
 
 class ClusterNotTrusted(DiscoveryError):
-    """What a cluster, or somebody in its place, answered must not be believed. Trying again does not help."""
+    """The cluster's response cannot be trusted: it may come from another server. Retrying does not help."""
 
     reason: str
-    """`signature`: it is not signed with the token. `pin`: no CA of it is pinned. `changed`: it said
-    something else when it was asked again. `document`: what it said makes no sense. `server`: its address
-    cannot be used. `certificate`: its CA cannot be. `redirect`: it led to where nobody should follow.
+    """`signature`: it is not signed with the token. `pin`: none of its CA certificates is pinned. `changed`:
+    the second response, over verified TLS, differs from the first. `document`: it is not a valid document.
+    `server`: its server URL is not valid. `certificate`: its CA is not valid, or the server's certificate is
+    not trusted. `redirect`: it redirects to a URL that is not https, or too often.
     """
     pins: tuple[str, ...]
-    """The public keys of its CA, if it is about those: compare them with what whoever runs it tells you."""
+    """Hashes of the CA's public keys, if they are the reason: ask the administrator of the cluster to confirm
+    them."""
 
     def __init__(
         self, message: str, *, status_code: int | None = None, reason: str = "", pins: Sequence[str] = ()
@@ -388,75 +464,11 @@ class AdmissionError(KubeAuthError):
     """A pod cannot be admitted, or an admission request cannot be answered."""
 
     uid: str
-    """Of the request."""
+    """The UID of the admission request."""
     status_code: int
     """The HTTP status code in the AdmissionReview's response."""
 
     def __init__(self, message: str, *, uid: str = "", status_code: int = 400) -> None:
         super().__init__(message)
-        self.uid, self.status_code = uid, status_code
-
-
-MAX_SHOWN_PROBLEMS = 20
-
-
-def escape_control(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char == "\t" else f"U+{ord(char):04X}" for char in text)
-
-
-def _make_printable(text: str, limit: int = 600) -> str:
-    """A stranger's text for a terminal: no control characters, and not pages of it."""
-    if len(text) > limit:
-        # The reason stands at the end of a sentence.
-        text = f"{text[: limit // 2]}...{text[-limit // 2 :]}"
-    return escape_control(text)
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that is wrong with a configuration: what, where, and what to do about it.
-
-    Names and paths in it come from the file: they are cut short and cannot steer a terminal.
-    """
-
-    message: str
-    path: str | None = None
-    """The file it stands in, if it came from a file."""
-    field: str | None = None
-    """Where in the file, as `users["alice"].user.exec.command`."""
-    hint: str = ""
-    """What to do next."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "message", _make_printable(self.message))
-        object.__setattr__(self, "hint", _make_printable(self.hint))
-        if self.field:
-            object.__setattr__(self, "field", _make_printable(self.field))
-
-    @property
-    def place(self) -> str:
-        """File and field, as far as the message does not name them already."""
-        parts = (
-            _make_printable(part) for part in (self.path, self.field) if part and part not in self.message
-        )
-        return ", ".join(parts)
-
-
-def format_problems(problems: Sequence[Problem]) -> str:
-    """All of them, as client-go does; below, where each is and what to do. Twenty, if there are more."""
-    more = len(problems) - MAX_SHOWN_PROBLEMS
-    problems = problems[:MAX_SHOWN_PROBLEMS]
-    messages = [problem.message for problem in problems]
-    if more > 0:
-        messages.append(f"and {more:,} more")
-    lines = [messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"]
-    for number, problem in enumerate(problems, start=1):
-        mark = "" if len(problems) == 1 else f"{number}. "
-        if problem.place:
-            lines.append(f"  {mark}in {problem.place}")
-            mark = " " * len(mark)
-        if problem.hint:
-            lines.append(f"  {mark}{problem.hint}")
-    return "\n".join(lines)
+        self.uid = uid
+        self.status_code = status_code

@@ -1,4 +1,4 @@
-"""For authors of exec plugins: what a client asks for, and how to answer it.
+"""SDK for exec plugins: read the client's request, and print the credential.
 
     from datetime import timedelta
     from kubeauth import plugin
@@ -8,8 +8,9 @@
 
     plugin.run(main)
 
-kubectl, kubeauth and every other client run such a program, tell it what they want in KUBERNETES_EXEC_INFO,
-and read an ExecCredential from its stdout. A plugin is started often, so little is imported here.
+kubectl, kubeauth and other clients run a plugin with the request in the environment variable
+KUBERNETES_EXEC_INFO, and read an ExecCredential from its stdout. A plugin is started often, so this module
+imports little.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ __all__ = [
 
 _VARIABLE = "KUBERNETES_EXEC_INFO"
 _NOT_SET = (
-    f"{_VARIABLE} env var is unset or empty. This is an exec plugin: kubectl or kubeauth sets that and runs "
-    f"it, as the kubeconfig says. To try it by hand, set {_VARIABLE} to "
+    f"{_VARIABLE} env var is unset or empty. This program is an exec plugin: clients such as kubectl set the "
+    f"variable and run it, as configured in the kubeconfig. To run it by hand, set {_VARIABLE} to "
     f"'{json.dumps({'apiVersion': V1, 'kind': KIND, 'spec': {'interactive': True}})}'"
 )
 
@@ -54,29 +55,29 @@ _Text: TypeAlias = str | bytes | Secret[str] | Secret[bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ExecInfo:
-    """What the client that runs this plugin wants, and for which cluster. Printing it hides the cluster."""
+    """The client's request: which API version, and for which cluster. Its repr hides the cluster."""
 
     api_version: str = V1
-    """The version that the answer must have."""
+    """The API version of the request, which the response must have, too."""
     interactive: bool = False
-    """Whether stdin is there to ask a person; if not, it must be left alone."""
+    """Whether the plugin may prompt the user on stdin. If not, it must not read stdin."""
     cluster: ExecCluster | None = None
-    """The cluster, if the kubeconfig's user says `provideClusterInfo: true`."""
+    """The cluster, if the kubeconfig's user sets `provideClusterInfo: true`."""
 
     @property
     def config(self) -> Json:
-        """Settings for this plugin: the cluster's extension `client.authentication.k8s.io/exec`, if any."""
+        """Configuration for this plugin: the cluster's extension `client.authentication.k8s.io/exec`."""
         return self.cluster.config if self.cluster else None
 
     def client_config(self) -> ClientConfig:
-        """How to reach the cluster, anonymously: there is no credential yet. ConfigError if unknown."""
-        # Most plugins need none, and start faster without it.
+        """Return a config for anonymous requests to the cluster. ConfigError if the cluster is unknown."""
+        # Imported here: most plugins do not need it, and start faster without.
         from kubeauth._config.exec_cluster import config_from_exec_cluster
 
         if self.cluster is None:
             raise ConfigError(
                 "ExecCredential does not contain cluster information. "
-                "Set provideClusterInfo: true beside the plugin's command in the kubeconfig."
+                "Set provideClusterInfo: true in users[].user.exec of the kubeconfig."
             )
         return raise_if_error(config_from_exec_cluster(self.cluster))
 
@@ -87,19 +88,19 @@ class ExecInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Credential:
-    """What a plugin answers: a token, or a client certificate with its key, or both. Printing it hides them.
+    """What a plugin returns: a token, a client certificate with its key, or both. Its repr hides them.
 
-    Token, certificate and key are given as str, bytes or `Secret`.
+    Token, certificate and key may be str, bytes or `Secret`.
     """
 
     token: _Text | None = None
     certificate: _Text | None = None
-    """PEM: the leaf first, intermediates behind it."""
+    """PEM: the leaf first, then intermediates."""
     key: _Text | None = None
-    """PEM, and not encrypted."""
+    """PEM, not encrypted."""
     expires: datetime | timedelta | None = None
-    """When it is over: a datetime with a time zone, or how long from the moment it is printed. Without it,
-    clients keep the credential until a server refuses it."""
+    """When it expires: a datetime with a time zone, or a timedelta from the moment it is printed. Without it,
+    clients cache the credential until a server rejects it."""
 
     def __post_init__(self) -> None:
         for name in ("token", "certificate", "key"):
@@ -108,85 +109,91 @@ class Credential:
                 object.__setattr__(self, name, Secret(value))
 
     def __repr__(self) -> str:
-        given = [f"{name}={HIDDEN}" for name in ("token", "certificate", "key") if getattr(self, name)]
-        return f"Credential({', '.join([*given, f'expires={self.expires!r}'])})"
+        hidden = [f"{name}={HIDDEN}" for name in ("token", "certificate", "key") if getattr(self, name)]
+        return f"Credential({', '.join([*hidden, f'expires={self.expires!r}'])})"
 
 
 def read_exec_info(environ: Mapping[str, str] | None = None) -> ExecInfo:
-    """What KUBERNETES_EXEC_INFO says. ConfigError if it is not set, or not what it should be."""
+    """Return the request in KUBERNETES_EXEC_INFO. ConfigError if it is not set, or not valid."""
     text = (os.environ if environ is None else environ).get(_VARIABLE)
-    found = _decoded(text) if text else ConfigError(_NOT_SET)
-    # From here on nothing may raise from a frame that still holds the text.
+    info = _decode(text) if text else ConfigError(_NOT_SET)
+    # Before anything is raised: a traceback must not contain a frame that holds the text.
     del environ, text
-    return raise_if_error(found)
+    return raise_if_error(info)
 
 
 def parse_exec_info(text: str) -> ExecInfo:
-    """The same from `text`: the JSON of an ExecCredential, v1 or v1beta1."""
-    found = _decoded(text)
+    """As `read_exec_info`, from `text`: an ExecCredential in JSON, v1 or v1beta1."""
+    info = _decode(text)
     del text
-    return raise_if_error(found)
+    return raise_if_error(info)
 
 
 def print_credential(info: ExecInfo, credential: Credential, *, file: TextIO | None = None) -> None:
-    """Writes the answer to `file`, or to stdout: one line, in the version that was asked for.
+    """Print an ExecCredential to `file`, or to stdout: one line, in the API version of the request.
 
-    Raises CredentialError or ClientCertificateError, and writes nothing, if a client would refuse it.
+    Raises CredentialError or ClientCertificateError, and prints nothing, if a client would reject it.
     """
-    answer = raise_if_error(_answer(info, credential))
-    print(answer.reveal(), file=file, flush=True)
+    output = raise_if_error(_encode(info, credential))
+    print(output.reveal(), file=file, flush=True)
 
 
 def run(main: Callable[[ExecInfo], Credential]) -> NoReturn:
-    """A plugin from start to end: asks `main` for the credential, prints it, and exits.
+    """Run a plugin: read the request, call `main`, print the credential it returns, and exit.
 
-    If anything fails, stdout stays empty, stderr gets a line and the exit status is 1. To fail on purpose,
-    raise an error of kubeauth: its message is shown. Of other exceptions only the type is, since their
-    words may hold secrets; KUBEAUTH_PLUGIN_TRACEBACK=1 shows all. What `main`, or a program that it
-    starts, prints to stdout goes to stderr.
+    On an error nothing is printed to stdout, one line to stderr, and the exit status is 1. To report an
+    error, raise one of `kubeauth.errors`: its message is printed. Of other exceptions only the type is
+    printed, since the message may contain secrets; KUBEAUTH_PLUGIN_TRACEBACK=1 prints the traceback. What
+    `main`, or a program that it starts, prints to stdout goes to stderr.
     """
     run_program(read_exec_info, main, print_credential)
 
 
-def _decoded(text: str) -> ExecInfo | ConfigError:
-    asked = decode_exec_info(text)
-    if isinstance(asked, str):
-        return ConfigError(asked)
-    api_version, interactive, cluster = asked
+def _decode(text: str) -> ExecInfo | ConfigError:
+    decoded = decode_exec_info(text)
+    if isinstance(decoded, str):
+        return ConfigError(decoded)
+    api_version, interactive, cluster = decoded
     return ExecInfo(api_version=api_version, interactive=interactive, cluster=cluster)
 
 
-def _answer(info: ExecInfo, credential: object) -> Secret[str] | KubeAuthError:
-    """The ExecCredential, or why a client would refuse it (X37-X42)."""
+def _encode(info: ExecInfo, credential: object) -> Secret[str] | KubeAuthError:
+    """Return the ExecCredential, or why a client would reject it (X37-X42)."""
     if not isinstance(credential, Credential):
-        return CredentialError(f"the plugin gave a {type(credential).__name__}, not a plugin.Credential.")
-    texts = [_text(value) for value in (credential.token, credential.certificate, credential.key)]
+        return CredentialError(
+            f"the plugin must return a plugin.Credential, but it returned a {type(credential).__name__}."
+        )
+    texts = [_to_text(value) for value in (credential.token, credential.certificate, credential.key)]
     token, certificate, key = texts
     if token is None or certificate is None or key is None:
         name = ("token", "certificate", "key")[texts.index(None)]
-        return CredentialError(f"the plugin's {name} is not text. Give a str, bytes in UTF-8, or a Secret.")
+        return CredentialError(
+            f"the plugin's {name} is not text. Pass str, UTF-8 bytes, or a Secret of them."
+        )
     if not (token or certificate or key):
-        return CredentialError("the plugin gave neither a token nor a certificate with its key.")
+        return CredentialError("the plugin returned neither a token nor a certificate with its key.")
     if bool(certificate) != bool(key):
-        return CredentialError("the plugin gave only certificate or key, not both. Give the other as well.")
+        return CredentialError("the plugin returned only certificate or key, not both. Return both.")
     if why := find_header_problem(token):
-        return CredentialError(f"the plugin's token cannot be sent: {why}. Check where it comes from.")
-    if certificate and (error := _pair_problem(certificate, key)):
+        return CredentialError(
+            f"the plugin's token is not a valid HTTP header value: {why}. Check where it comes from."
+        )
+    if certificate and (error := _find_cert_error(certificate, key)):
         return error
     status = {"token": token, "clientCertificateData": certificate, "clientKeyData": key}
     if credential.expires is not None:
-        status["expirationTimestamp"] = _timestamp(credential.expires)
+        status["expirationTimestamp"] = _format_expiry(credential.expires)
         if not status["expirationTimestamp"]:
             return CredentialError(
-                "the plugin's expires is of no use. Give a datetime with a time zone, such as "
-                "datetime.now(UTC) + lifetime, or a timedelta; both end before the year 10000."
+                "the plugin's expires is not valid. Pass a datetime with a time zone, such as "
+                "datetime.now(UTC) + lifetime, or a timedelta; the expiry must be before the year 10000."
             )
-    given = {name: value for name, value in status.items() if value}
-    return Secret(json.dumps({"kind": KIND, "apiVersion": info.api_version, "status": given}))
+    present = {name: value for name, value in status.items() if value}
+    return Secret(json.dumps({"kind": KIND, "apiVersion": info.api_version, "status": present}))
 
 
-def _text(value: object) -> str | None:
-    """Empty if there is nothing, None if it is not text."""
+def _to_text(value: object) -> str | None:
+    """Return `value` as str, empty for None; None if it is not text."""
     raw: object = value.reveal() if isinstance(value, Secret) else value
     try:
         if isinstance(raw, str):
@@ -196,7 +203,7 @@ def _text(value: object) -> str | None:
         return None
 
 
-def _pair_problem(certificate: str, key: str) -> ClientCertificateError | None:
+def _find_cert_error(certificate: str, key: str) -> ClientCertificateError | None:
     from kubeauth._credentials.client_cert import check_client_cert
 
     try:
@@ -206,12 +213,12 @@ def _pair_problem(certificate: str, key: str) -> ClientCertificateError | None:
     return None
 
 
-def _timestamp(expires: object) -> str:
-    """RFC 3339 in UTC, as Go writes it: in whole seconds, and rather too early than too late."""
+def _format_expiry(expires: object) -> str:
+    """Return RFC 3339 in UTC, as Go writes it, rounded down to seconds; empty if `expires` is not valid."""
     try:
-        end = datetime.now(UTC) + expires if isinstance(expires, timedelta) else expires
-        if isinstance(end, datetime) and end.utcoffset() is not None:
-            return end.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+        moment = datetime.now(UTC) + expires if isinstance(expires, timedelta) else expires
+        if isinstance(moment, datetime) and moment.utcoffset() is not None:
+            return moment.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
     except OverflowError:
         pass
     return ""

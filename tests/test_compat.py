@@ -61,12 +61,12 @@ def test_a_copied_request_has_all_that_the_original_has(library: Library) -> Non
 @both_libraries
 def test_the_request_of_a_response_and_of_an_error(library: Library) -> None:
     request = library.Request("GET", "https://a.example")
-    assert _compat.request_of(library.Response(200, request=request)) is request
-    assert _compat.request_of(library.ReadError("x", request=request)) is request
+    assert _compat.get_request(library.Response(200, request=request)) is request
+    assert _compat.get_request(library.ReadError("x", request=request)) is request
     for outcome in (library.Response(200), library.ReadError("x")):
         with pytest.raises(RuntimeError):
             _ = outcome.request
-        assert _compat.request_of(outcome) is None
+        assert _compat.get_request(outcome) is None
 
 
 @both_libraries

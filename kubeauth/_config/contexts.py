@@ -44,13 +44,13 @@ class Contexts:
         # From here on nothing may raise from a frame that still holds the document.
         del source
         if not isinstance(decoded, Kubeconfig):
-            raise KubeConfigError.of(decoded, prefix="error loading config: ")
+            raise KubeConfigError.from_problems(decoded, prefix="error loading config: ")
         return cls(_with_one_policy(loader), decoded, ())
 
     @classmethod
     def _merged(cls, loader: Loader, found: LoadedFiles, paths: tuple[str, ...]) -> Self:
         if found.problems:
-            raise KubeConfigError.of(found.problems)
+            raise KubeConfigError.from_problems(found.problems)
         files = tuple(make_absolute(path) for path in paths if path)
         return cls(_with_one_policy(loader), merge_kubeconfigs(found.configs), files)
 

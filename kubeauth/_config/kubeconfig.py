@@ -134,17 +134,17 @@ def decode(document: Json, *, origin: str = "") -> Kubeconfig | list[Problem]:
         message = f"a kubeconfig must be a mapping, not {describe_type(document)}"
         return [Problem(message, origin or None, hint=_NOT_A_KUBECONFIG_HINT)]
     findings = Findings(origin)
-    fields = findings.fields_of(document)
+    fields = findings.root(document)
     versions = fields.string("apiVersion") or "v1", fields.string("kind") or "Config"
     config = _decode_kubeconfig(fields, origin)
-    if findings.misfit_count > MAX_PROBLEMS:
-        message = f"{findings.misfit_count:,} fields have the wrong type"
+    if findings.schema_problem_count > MAX_PROBLEMS:
+        message = f"{findings.schema_problem_count:,} fields have the wrong type"
         return [Problem(message, origin or None, hint=_NOT_A_KUBECONFIG_HINT)]
-    if not findings.misfits and versions != ("v1", "Config"):
+    if not findings.schema_problems and versions != ("v1", "Config"):
         message = "not a kubeconfig: apiVersion and kind must be v1 and Config"
         field = "apiVersion" if versions[0] != "v1" else "kind"
         return [Problem(message, origin or None, field, hint=_NOT_A_KUBECONFIG_HINT)]
-    return findings.misfits or findings.faults or config
+    return findings.schema_problems or findings.value_problems or config
 
 
 def _decode_kubeconfig(fields: Fields, origin: str) -> Kubeconfig:
@@ -179,17 +179,17 @@ def _decode_named(fields: Fields, kind: str, decode_one: Callable[[Fields], _T])
         duplicate = found.get(name) is not None
         if duplicate:
             # Cut here already: an alias can repeat a long name ten thousand times.
-            entry.refuse(
+            entry.add_problem(
                 f'duplicate name "{name:.1000}" in {kind}', "Remove or rename one of the two entries."
             )
         value = decode_one(entry)
-        if entry.given and not duplicate:
+        if entry.is_present and not duplicate:
             found[name] = value
     return found
 
 
 def _decode_extensions(fields: Fields) -> dict[str, Json]:
-    return _decode_named(fields, "extensions", lambda entry: entry.anything("extension"))
+    return _decode_named(fields, "extensions", lambda entry: entry.raw("extension"))
 
 
 def _decode_cluster(fields: Fields, origin: str) -> Cluster:
@@ -233,7 +233,7 @@ def _decode_extra(fields: Fields) -> FrozenDict[str, tuple[str, ...]]:
 
 
 def _decode_auth_provider(fields: Fields) -> AuthProvider | None:
-    if not fields.given:
+    if not fields.is_present:
         return None
     name, config = fields.string("name"), fields.within("config")
     return AuthProvider(
@@ -242,7 +242,7 @@ def _decode_auth_provider(fields: Fields) -> AuthProvider | None:
 
 
 def _decode_exec(fields: Fields) -> ExecEntry | None:
-    if not fields.given:
+    if not fields.is_present:
         return None
     command, args = fields.string("command"), fields.strings("args")
     env = tuple((item.string("name"), item.string("value")) for item in fields.each("env"))
@@ -279,7 +279,7 @@ def _decode_base64(fields: Fields, name: str) -> bytes:
         return binascii.a2b_base64(text.replace("\n", "").replace("\r", ""), strict_mode=True)
     except ValueError:
         hint = "*-data fields take base64 of the PEM text; for a path, use the field without -data."
-        fields.refuse("not valid base64", hint, field=name)
+        fields.add_problem("not valid base64", hint, field=name)
         return b""
 
 

@@ -38,9 +38,9 @@ def load_kuberc_policy(environment: Environment) -> PluginPolicy:
         return PluginPolicy.allow_all()
     if found is None:
         problem = Problem(f"kuberc: {path} does not exist", path, hint="KUBERC names it. " + _OFF_HINT)
-        raise KubeConfigError.of([problem])
+        raise KubeConfigError.from_problems([problem])
     if isinstance(found, Problem):
-        raise KubeConfigError.of([found])
+        raise KubeConfigError.from_problems([found])
     return found
 
 

@@ -151,7 +151,7 @@ class _EmptyConfig:
     why: str
 
     def error(self) -> KubeConfigError:
-        return KubeConfigError.of([Problem(NO_CONFIG, hint=self.why)], prefix=INVALID)
+        return KubeConfigError.from_problems([Problem(NO_CONFIG, hint=self.why)], prefix=INVALID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +184,9 @@ class Loader:
                 hint = "`~` is not expanded: use os.path.expanduser."
             elif not path:
                 hint = "An empty path names no file; pass None for the default kubeconfig."
-            raise KubeConfigError.of([Problem(f'kubeconfig "{path}" does not exist', path, hint=hint)])
+            raise KubeConfigError.from_problems(
+                [Problem(f'kubeconfig "{path}" does not exist', path, hint=hint)]
+            )
         return found
 
     def load_files(self, paths: Sequence[str], *, from_environment: bool = False) -> ClientConfig:
@@ -201,7 +203,7 @@ class Loader:
     def resolve_files(self, found: LoadedFiles, paths: Sequence[str]) -> ClientConfig:
         """From files that have been read, or from the pod if they come to nothing (K66)."""
         if found.problems:
-            raise KubeConfigError.of(found.problems)
+            raise KubeConfigError.from_problems(found.problems)
         config = self._resolve(
             merge_kubeconfigs(found.configs), paths=tuple(make_absolute(path) for path in paths if path)
         )
@@ -231,7 +233,7 @@ class Loader:
     def load_document(self, decoded: Kubeconfig | list[Problem]) -> ClientConfig:
         """From a document that has no file behind it: no merging, no falling back to the pod."""
         if not isinstance(decoded, Kubeconfig):
-            raise KubeConfigError.of(decoded, prefix="error loading config: ")
+            raise KubeConfigError.from_problems(decoded, prefix="error loading config: ")
         return self.resolve(decoded, ())
 
     def resolve(self, kubeconfig: Kubeconfig, paths: tuple[str, ...]) -> ClientConfig:
@@ -244,7 +246,7 @@ class Loader:
     def _resolve(self, config: Kubeconfig, *, paths: tuple[str, ...]) -> ClientConfig | _EmptyConfig:
         selected = select(config, self.overrides, cwd=get_working_directory())
         if isinstance(selected, Problem):
-            raise KubeConfigError.of([selected])
+            raise KubeConfigError.from_problems([selected])
         cluster, user = selected.cluster, selected.user
         problems = [*selected.problems, *validate_user(selected.user_name, user, try_open)]
         if cluster == Cluster() and not problems:
@@ -269,7 +271,7 @@ class Loader:
         if isinstance(oidc, list):
             problems += oidc
         if problems or isinstance(server, Problem) or isinstance(token, Problem) or isinstance(oidc, list):
-            raise KubeConfigError.of(problems, prefix=INVALID)
+            raise KubeConfigError.from_problems(problems, prefix=INVALID)
         return self._build(selected, server, token, oidc, paths)
 
     def _build_oidc(self, selected: Selection) -> OidcConfig | list[Problem] | None:

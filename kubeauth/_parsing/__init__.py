@@ -1,8 +1,8 @@
 """Read untrusted JSON and YAML within limits; write YAML. No other module uses PyYAML.
 
 A document is returned as plain JSON values (dict with str keys, list, str, int, float, bool, None), or a
-`DocumentError` is raised. Depth, number of values and work are bounded *before* anything is built, and no
-error contains a part of the text. YAML scalars have the types of Go's YAML (K9a): `y`, `on` and `no` are
+`DocumentError` is raised. Depth, number of values and work are limited *before* anything is built. No error
+contains any of the text. YAML scalars have the types of Go's YAML (K9a): `y`, `on` and `no` are
 booleans, timestamps and base-60 numbers are strings.
 """
 
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 Json: TypeAlias = Any
-"""A JSON value. Any, because a recursive alias does not help code that takes it apart."""
+"""A JSON value. Any, because a recursive alias would need a check or cast at every access."""
 
 
 def read_document(data: bytes, *, limit: int, whole: bool = False) -> Json:
@@ -47,6 +47,6 @@ def read_document(data: bytes, *, limit: int, whole: bool = False) -> Json:
         except DocumentError as error:
             if error.reason == TOO_DEEP:
                 raise
-            # A YAML flow mapping starts like JSON. The YAML parser also has the better error messages, and
-            # counts values, while for JSON they are estimated: a string may contain commas.
+            # A YAML flow mapping starts like JSON. The YAML parser also has better error messages, and counts
+            # values exactly; for JSON their number is estimated.
     return read_yaml(data, whole=whole)

@@ -37,7 +37,7 @@ def parse_rfc3339(text: str) -> float | None:
 
 
 def to_datetime(seconds: float | None) -> datetime | None:
-    """Convert seconds since 1970 to a UTC datetime; None for None, and for what datetime cannot represent."""
+    """Convert seconds since 1970 to a UTC datetime; None for None, and if datetime cannot represent it."""
     try:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, OSError, ValueError):
@@ -46,8 +46,8 @@ def to_datetime(seconds: float | None) -> datetime | None:
 
 def expiry_suffix(seconds: float | None) -> str:
     """Return ", expires 2030-01-02T15:04:05Z" for the end of a log line; empty for None."""
-    end = to_datetime(seconds)
-    return f", expires {end:%Y-%m-%dT%H:%M:%SZ}" if end else ""
+    expires = to_datetime(seconds)
+    return f", expires {expires:%Y-%m-%dT%H:%M:%SZ}" if expires else ""
 
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -70,7 +70,7 @@ def parse_duration(text: str) -> float | None:
 
 
 def format_duration(seconds: float) -> str:
-    """Format seconds, not negative, as Go prints durations of a second and more: 12h0m0s, 1m30.5s."""
+    """Format seconds (0 or more) as Go prints durations of a second and more: 12h0m0s, 1m30.5s."""
     minutes, rest = divmod(round(seconds, 6), 60)
     hours, minutes = divmod(int(minutes), 60)
     text = f"{rest:.6f}".rstrip("0").removesuffix(".") + "s"
@@ -80,7 +80,7 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_timeout(text: str) -> float | None:
-    """Parse kubectl's --request-timeout: an integer or a Go duration such as 1m30s. Zero means none: None."""
+    """Parse kubectl's --request-timeout: an integer or a Go duration such as 1m30s. None for no timeout."""
     if re.fullmatch(r"\+?[0-9]{1,10}", text):
         return float(text) or None
     seconds = parse_duration(text)
@@ -102,7 +102,7 @@ def sort_keys(value: Json) -> Json:
 
 
 def go_json(value: Json) -> str:
-    """Write `value` as Go does, on one line, with keys in their present order."""
+    """Return `value` as Go writes it, on one line, with keys in their current order."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{go_json(key)}:{go_json(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
@@ -113,8 +113,8 @@ def go_json(value: Json) -> str:
 
 
 def _format_float(value: float) -> str:
-    """Write a float as Go does: a plugin written in Go reads 1000 as an integer, but not 1000.0."""
-    from decimal import Decimal  # only few kubeconfigs have such a number
+    """Return a float as Go writes it: a plugin written in Go reads 1000 as an integer, but not 1000.0."""
+    from decimal import Decimal  # few kubeconfigs contain floats
 
     shortest = repr(value)
     if value == 0 or 1e-6 <= abs(value) < 1e21:

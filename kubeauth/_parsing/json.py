@@ -1,4 +1,4 @@
-"""Read JSON, and copy documents that the caller has parsed."""
+"""Read JSON, and copy documents that were parsed by the caller."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _MAX_QUOTES = 100_000
 def read_json(data: bytes, *, repeated: list[str] | None = None, finite: bool = False) -> Any:
     """Return the one JSON value in `data`. Of a repeated key the last wins; its name is added to `repeated`.
 
-    A number that does not fit a float64 is text, as in Go's YAML; with `finite` an error, as in Go's JSON.
+    A number that does not fit a float64 is returned as text, as in Go's YAML; with `finite` it is an error,
+    as in Go's JSON.
     """
     if _count_max_values(data) > MAX_VALUES and _count_max_values(_strip_strings(data)) > MAX_VALUES:
         raise DocumentError(TOO_MANY_VALUES)
@@ -58,7 +59,7 @@ def read_json(data: bytes, *, repeated: list[str] | None = None, finite: bool = 
 
 
 def _count_max_values(data: bytes) -> int:
-    """Return an upper bound, at the speed of memchr: every value but the first follows one of these."""
+    """Return an upper bound for the number of values: each but the first follows one of these bytes."""
     return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
@@ -107,7 +108,7 @@ def _reject_constant(_text: str) -> Any:
 
 
 def copy_plain(value: object) -> Any:
-    """Return a copy as plain JSON values. DocumentError for other types, and for a cycle: it is too deep."""
+    """Return a copy as plain JSON values. DocumentError for other types, and for cycles: too deep."""
     budget = Budget()
 
     def copy(value: object, depth: int) -> Any:
@@ -127,7 +128,7 @@ def copy_plain(value: object) -> Any:
         if isinstance(value, float) and math.isfinite(value):
             return float(value)
         if isinstance(value, datetime.date):
-            # yaml.safe_load turns into dates what is a string in Go's YAML.
+            # yaml.safe_load returns dates for timestamps, which are strings in Go's YAML.
             return value.isoformat()
         raise DocumentError(f"a value of type {type(value).__name__}, which JSON does not have")
 

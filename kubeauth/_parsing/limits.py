@@ -11,7 +11,7 @@ MAX_VALUES = 1_000_000
 
 
 class DocumentError(ValueError):
-    """The document is rejected. It contains no text of it; callers raise an error of their own."""
+    """The document is rejected. Contains none of its text; callers raise their own error."""
 
     def __init__(self, reason: str, *, line: int | None = None, column: int | None = None) -> None:
         super().__init__(reason if line is None else f"line {line}, column {column}: {reason}")
@@ -23,11 +23,13 @@ class DocumentError(ValueError):
 TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 TOO_MANY_VALUES = f"more than {MAX_VALUES:,} values"
 TOO_MANY_ALIASES = f"more than {MAX_ALIASES:,} alias expansions"
-INVALID_NUMBER = "a number that JSON does not have"
+INVALID_NUMBER = "a number that is not valid in JSON"
 
 
 @dataclass(slots=True)
 class Budget:
+    """How many values and alias expansions a document has so far."""
+
     values: int = 0
     aliases: int = 0
 

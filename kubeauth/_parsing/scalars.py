@@ -22,7 +22,7 @@ def to_go_number(value: int) -> int | float:
 
 
 def replace_surrogates(value: str) -> str:
-    """Return a plain str in which lone surrogates are U+FFFD, so that it can be encoded."""
+    """Return `value` as a plain str, with lone surrogates replaced by U+FFFD so that it can be encoded."""
     text = str.__str__(value)
     if text.isascii():
         return text
@@ -42,7 +42,7 @@ def to_key(value: object) -> str:
     raise DocumentError("a mapping key that is not text")
 
 
-_WORDS: dict[str, Any] = {
+_CONSTANTS: dict[str, Any] = {
     **dict.fromkeys(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"], True),
     **dict.fromkeys(["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"], False),
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -57,8 +57,8 @@ def resolve_scalar(text: str) -> Any:
     """Return the value of a plain YAML scalar, with the type of Go's YAML."""
     if text and text[0] not in _SPECIAL_STARTS:
         return replace_surrogates(text)
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
     if text[0] not in "+-.0123456789":
         return replace_surrogates(text)
     if _NOT_FINITE.fullmatch(text):
@@ -80,7 +80,7 @@ def resolve_scalar(text: str) -> Any:
 
 
 def _resolve_bool(text: str) -> bool:
-    value = _WORDS.get(text)
+    value = _CONSTANTS.get(text)
     if not isinstance(value, bool):
         raise DocumentError("a !!bool that is not a boolean")
     return value
@@ -108,7 +108,7 @@ def _resolve_binary(text: str) -> str:
 
 
 def _resolve_null(text: str) -> None:
-    if _WORDS.get(text, text) is not None:
+    if _CONSTANTS.get(text, text) is not None:
         raise DocumentError("a !!null that is not null")
 
 

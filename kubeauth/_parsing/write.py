@@ -10,7 +10,7 @@ from kubeauth._parsing.scalars import resolve_scalar
 
 
 def write_document(value: Any, *, as_json: bool = False) -> bytes:
-    """Return the text of a value that this package has read."""
+    """Serialize a value that this package has read."""
     if as_json:
         return json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
     import yaml
@@ -19,24 +19,24 @@ def write_document(value: Any, *, as_json: bool = False) -> bytes:
         def ignore_aliases(self, data: Any) -> bool:
             return True  # the reader has expanded all aliases
 
-    def text(dumper: yaml.SafeDumper, data: str) -> yaml.ScalarNode:
-        # Go's YAML reads more words as numbers and booleans than PyYAML does, such as y: those need quotes.
-        style = None if _is_text(data) else '"'
+    def represent_str(dumper: yaml.SafeDumper, data: str) -> yaml.ScalarNode:
+        # Go's YAML has more booleans and numbers than PyYAML, such as y: as strings, they need quotes.
+        style = None if _is_plain_text(data) else '"'
         if "\n" in data and data.replace("\n", "").isprintable():
             style = "|"
         return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
 
-    Dumper.add_representer(str, text)
-    written: str = yaml.dump(
+    Dumper.add_representer(str, represent_str)
+    text: str = yaml.dump(
         value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=2**31, default_flow_style=False
     )
-    return written.encode("utf-8", "surrogatepass")
+    return text.encode("utf-8", "surrogatepass")
 
 
-def _is_text(data: str) -> bool:
-    """Whether it is read back as text without quotes."""
+def _is_plain_text(data: str) -> bool:
+    """Return whether `data` is read back as the same text without quotes."""
     try:
-        # Some parsers take unprintable characters for line breaks.
+        # Some parsers treat unprintable characters as line breaks.
         return bool(resolve_scalar(data) == data) and data.isprintable()
     except DocumentError:
         return False

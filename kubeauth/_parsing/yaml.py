@@ -10,11 +10,11 @@ from typing import Any
 from kubeauth._parsing.limits import MAX_DEPTH, TOO_DEEP, Budget, DocumentError
 from kubeauth._parsing.scalars import TAG_RESOLVERS, replace_surrogates, resolve_scalar, to_key
 
-# libyaml searches all %TAG directives for each tag, and copies the prefix: thousands of them would take
-# hours. In UTF-16 there is a NUL between letters.
+# libyaml searches all %TAG directives for each tag, and copies the prefix: with thousands of them, parsing
+# would take hours. In UTF-16 there is a NUL between letters.
 _TAG_DIRECTIVE = re.compile(rb"%\0?T\0?A\0?G[^\r\n]*")
 _MAX_TAG_DIRECTIVES = 16
-_MAX_TAG_DIRECTIVE = 1024
+_MAX_TAG_DIRECTIVE_BYTES = 1024
 # Without libyaml, parsing is about thirty times slower, so the limit is lower.
 _PURE_PYTHON_LIMIT = 2 * 2**20
 
@@ -24,36 +24,38 @@ def read_yaml(
 ) -> Any:
     """Return the first YAML document in `data`.
 
-    What follows is ignored or, with `whole`, an error. Of a repeated key the last wins; its name is added to
-    `repeated`.
+    Anything after it is ignored or, with `whole`, an error. Of a repeated key the last wins; its name is
+    added to `repeated`.
     """
     import yaml
 
-    # The C parser, where PyYAML has it. Never its constructor: 100 KB of `[` crash the process there.
-    make: Callable[[bytes], Any] = yaml.SafeLoader
+    # The C parser, if PyYAML has it. Never PyYAML's constructor: 100 KB of `[` would crash the process.
+    make_parser: Callable[[bytes], Any] = yaml.SafeLoader
     if not pure_python:
-        make = getattr(yaml, "CBaseLoader", make)
+        make_parser = getattr(yaml, "CBaseLoader", make_parser)
     for number, directive in enumerate(_TAG_DIRECTIVE.finditer(data), start=1):
-        if number > _MAX_TAG_DIRECTIVES or len(directive[0]) > _MAX_TAG_DIRECTIVE:
+        if number > _MAX_TAG_DIRECTIVES or len(directive[0]) > _MAX_TAG_DIRECTIVE_BYTES:
             raise DocumentError("too many or too long %TAG directives")
-    if make is yaml.SafeLoader and len(data) > _PURE_PYTHON_LIMIT:
-        raise DocumentError(f"larger than {_PURE_PYTHON_LIMIT // 2**20} MiB, and PyYAML has no libyaml here")
+    if make_parser is yaml.SafeLoader and len(data) > _PURE_PYTHON_LIMIT:
+        raise DocumentError(
+            f"larger than {_PURE_PYTHON_LIMIT // 2**20} MiB, and PyYAML was built without libyaml"
+        )
     failure: DocumentError
     try:
-        return _Builder(make(data), repeated).document(whole)
+        return _Builder(make_parser(data), repeated).build(whole)
     except DocumentError:
         raise
     except yaml.MarkedYAMLError as error:
         mark: Any = error.problem_mark or error.context_mark
         # The C parser's messages are fixed sentences; those of the Python parser quote the text.
-        known = make is not yaml.SafeLoader and error.problem
+        is_fixed = make_parser is not yaml.SafeLoader and error.problem
         failure = DocumentError(
-            f"not valid YAML: {error.problem}" if known else "not valid YAML",
+            f"not valid YAML: {error.problem}" if is_fixed else "not valid YAML",
             line=mark and mark.line + 1,
             column=mark and mark.column + 1,
         )
     except (yaml.YAMLError, ValueError):
-        failure = DocumentError("not text, or with characters that YAML does not allow")
+        failure = DocumentError("not text, or it contains characters that YAML does not allow")
     raise failure
 
 
@@ -70,6 +72,8 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class _Anchored:
+    """A value with an anchor, and how many values and aliases an alias to it adds."""
+
     value: Any
     values: int
     aliases: int
@@ -92,7 +96,8 @@ class _Builder:
         self._root: Any = None
         self._started = False
 
-    def document(self, whole: bool) -> Any:
+    def build(self, whole: bool) -> Any:
+        """Return the first document."""
         from yaml import events as ev
 
         while True:
@@ -100,27 +105,27 @@ class _Builder:
             kind = type(event)
             try:
                 if kind is ev.ScalarEvent:
-                    self._scalar(event)
+                    self._add_scalar(event)
                 elif kind is ev.MappingStartEvent or kind is ev.SequenceStartEvent:
-                    self._start({} if kind is ev.MappingStartEvent else [], event.anchor)
+                    self._open_collection({} if kind is ev.MappingStartEvent else [], event.anchor)
                 elif kind is ev.MappingEndEvent or kind is ev.SequenceEndEvent:
-                    self._end()
+                    self._close_collection()
                 elif kind is ev.AliasEvent:
-                    self._alias(event.anchor)
+                    self._add_alias(event.anchor)
                 elif kind is ev.StreamEndEvent or (kind is ev.DocumentEndEvent and not whole):
                     return self._root
                 elif kind is ev.DocumentStartEvent:
-                    self._only_document()
+                    self._start_document()
             except DocumentError as error:
                 mark = event.start_mark
                 raise DocumentError(error.reason, line=mark.line + 1, column=mark.column + 1) from None
 
-    def _only_document(self) -> None:
+    def _start_document(self) -> None:
         if self._started:
             raise DocumentError("another document follows the first")
         self._started = True
 
-    def _scalar(self, event: Any) -> None:
+    def _add_scalar(self, event: Any) -> None:
         self._budget.spend(1)
         text: str = event.value
         tag: str | None = event.tag
@@ -134,32 +139,34 @@ class _Builder:
             value = replace_surrogates(text)
         if event.anchor is not None:
             self._anchors[event.anchor] = _Anchored(value, 1, 0)
-        at_key = self._open and self._open[-1].key is _NO_KEY and type(self._open[-1].value) is dict
-        self._add(_MERGE if merges and at_key else value)
+        is_key = self._open and self._open[-1].key is _NO_KEY and type(self._open[-1].value) is dict
+        self._add(_MERGE if merges and is_key else value)
 
-    def _start(self, value: Any, anchor: str | None) -> None:
+    def _open_collection(self, value: Any, anchor: str | None) -> None:
         if len(self._open) >= MAX_DEPTH:
             raise DocumentError(TOO_DEEP)
         budget = self._budget
         if anchor is not None:
-            self._anchors[anchor] = None  # open: an alias to it from inside would be a cycle
+            self._anchors[anchor] = None  # not closed yet: an alias inside it would be a cycle
         self._open.append(_Open(value, anchor, _NO_KEY, budget.values, budget.aliases))
         budget.spend(1)
 
-    def _end(self) -> None:
-        done = self._open.pop()
-        if done.anchor is not None:
+    def _close_collection(self) -> None:
+        closed = self._open.pop()
+        if closed.anchor is not None:
             budget = self._budget
-            self._anchors[done.anchor] = _Anchored(
-                done.value, budget.values - done.values_before, budget.aliases - done.aliases_before
+            self._anchors[closed.anchor] = _Anchored(
+                closed.value, budget.values - closed.values_before, budget.aliases - closed.aliases_before
             )
-        self._add(done.value)
+        self._add(closed.value)
 
-    def _alias(self, name: str) -> None:
+    def _add_alias(self, name: str) -> None:
         target = self._anchors.get(name)
         if target is None:
-            inside = name in self._anchors
-            raise DocumentError("an alias inside the very thing it names" if inside else "an unknown alias")
+            is_inside = name in self._anchors
+            raise DocumentError(
+                "an alias inside the value that it refers to" if is_inside else "an unknown alias"
+            )
         self._budget.spend(target.values, target.aliases + 1)
         if len(self._open) + _depth(target.value) > MAX_DEPTH:
             raise DocumentError(TOO_DEEP)
@@ -176,12 +183,13 @@ class _Builder:
             top.key = value if value is _MERGE else to_key(value)
         elif top.key is _MERGE:
             top.key = _NO_KEY
-            # As Go's YAML: the first of several merged mappings wins, and later keys here win over all.
+            # As in Go's YAML: the first of several merged mappings wins, and later keys of this mapping win
+            # over them.
             for merged in reversed(value) if type(value) is list else [value]:
                 if type(merged) is not dict:
                     raise DocumentError("a merge key (<<) of something that is not a mapping")
                 if self._repeated is not None:
-                    # Strict Go YAML rejects a merged key that the mapping has already.
+                    # In strict mode, Go's YAML rejects a merged key that the mapping already has.
                     self._repeated += [key for key in merged if key in top.value]
                 top.value.update(merged)
         else:
@@ -192,7 +200,7 @@ class _Builder:
 
 
 def _depth(value: Any) -> int:
-    """Return the nesting depth, which was bounded when the value was built."""
+    """Return the nesting depth. Recursion is safe: the depth was limited when the value was built."""
     if type(value) is dict:
         return 1 + max(map(_depth, value.values()), default=0)
     if type(value) is list:

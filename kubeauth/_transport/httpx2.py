@@ -10,7 +10,7 @@ from typing import ClassVar
 import httpx2
 
 from kubeauth import errors
-from kubeauth._compat import copy_request, is_disconnect, request_of
+from kubeauth._compat import copy_request, get_request, is_disconnect
 from kubeauth._config.client_config import ClientConfig
 from kubeauth._credentials.credential import Credential
 from kubeauth._runtime import SYSTEM_CLOCK, Clock
@@ -190,12 +190,12 @@ def remove_authorization(
 
 def _iter_requests(outcome: httpx2.Response | BaseException | None) -> Iterator[httpx2.Request]:
     """Yield each request that `outcome` references: redirects are copies, with their headers."""
-    if isinstance(outcome, httpx2.HTTPError) and (request := request_of(outcome)) is not None:
+    if isinstance(outcome, httpx2.HTTPError) and (request := get_request(outcome)) is not None:
         yield request
     last = getattr(outcome, "response", outcome)  # an event hook may raise with a response
     if isinstance(last, httpx2.Response):
         for response in (*last.history, last):
-            requests = (request_of(response), response.next_request)
+            requests = (get_request(response), response.next_request)
             yield from (each for each in requests if each is not None)
 
 

@@ -11,7 +11,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeGuard
 
-from kubeauth._streams import discard
+from kubeauth._streams import discard_output
 from kubeauth.errors import ConfigError, CredentialError, KubeAuthError, TLSError
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class End(NamedTuple):
         """Says it."""
         if self.closes_output:
             # Else the interpreter would try to write the rest at its exit, and complain.
-            discard(sys.stdout)
+            discard_output(sys.stdout)
         if self.message:
             tell(self.message)
         return self.status

@@ -47,13 +47,13 @@ def read_cluster_info(body: Secret[bytes], token_id: str) -> ClusterInfo | str:
         # The next reader might take the other.
         return "its answer has a field twice"
     findings = Findings()
-    fields = findings.fields_of(document)
+    fields = findings.root(document)
     kind = fields.string("apiVersion"), fields.string("kind")
     metadata, data = fields.within("metadata"), fields.within("data")
     name = metadata.string("namespace"), metadata.string("name")
     key = signature_key(token_id)
     kubeconfig, signature = data.string(KUBECONFIG_KEY), data.string(key)
-    if findings.misfits or kind != ("v1", "ConfigMap"):
+    if findings.schema_problems or kind != ("v1", "ConfigMap"):
         return "its answer is not a ConfigMap"
     if name != (CLUSTER_INFO_NAMESPACE, CLUSTER_INFO_NAME):
         return f"its answer is another ConfigMap than {CLUSTER_INFO_NAMESPACE}/{CLUSTER_INFO_NAME}"

@@ -33,7 +33,7 @@ def chosen(names: Sequence[str], patterns: Sequence[str], place: str | None = No
         # A name fits itself, whatever is in it.
         fitting = [name for name in names if name == pattern or fits(name)]
         if not fitting:
-            raise KubeConfigError.of([_fits_none(pattern, names, place)])
+            raise KubeConfigError.from_problems([_fits_none(pattern, names, place)])
         found.update(fitting)
     return tuple(name for name in names if name in found)
 

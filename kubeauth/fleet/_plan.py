@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from kubeauth._compat import request_of
+from kubeauth._compat import get_request
 from kubeauth._config.client_config import ClientConfig
 from kubeauth._config.contexts import Contexts
 from kubeauth._config.urls import redact_url
@@ -261,7 +261,7 @@ def without_traces(error: Exception) -> Exception:
     """The error, for whoever keeps it: it holds no frames, and of its request no more than the address."""
     for link in iter_causes(error, None):
         link.__traceback__ = None
-        request = request_of(link)
+        request = get_request(link)
         if isinstance(request, httpx.Request):
             request.extensions = {}
     return error

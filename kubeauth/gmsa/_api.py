@@ -27,7 +27,7 @@ def spec_answer(name: str, status: int, body: bytes) -> Answer:
     if status != 404:
         return Unavailable(_refusal(status, document))
     # One that does not exist is called by its name there. A resource that is not installed is not.
-    found = Findings().fields_of(document or {})
+    found = Findings().root(document or {})
     details = found.within("details")
     if found.string("reason") == "NotFound" and details.string("name") == name:
         return None

@@ -45,8 +45,8 @@ def lint_credspec(credspec: object) -> CredSpecReport:
     if not isinstance(document, dict):
         return CredSpecReport((Problem("it must be an object", hint="It begins with a brace."),))
     findings = Findings(strict=True)
-    spec = _read(findings.fields_of(document))
-    errors = [*findings.misfits, *_errors(spec)]
+    spec = _read(findings.root(document))
+    errors = [*findings.schema_problems, *_errors(spec)]
     if is_too_long(canonical(document)):
         errors.insert(0, Problem(f"it is longer than {MAX_CONTENTS} bytes", hint="No pod can have it."))
     return CredSpecReport(tuple(errors[:MAX_PROBLEMS]), tuple(islice(_warnings(spec), MAX_PROBLEMS)))
@@ -82,7 +82,7 @@ def _read(fields: Fields) -> _Spec:
         fields.strings("CmsPlugins"),
         tuple(accounts),
         {name: join.string(name) for name in _JOIN},
-        {name: host.string(name) for name in _HOST} if host.given else None,
+        {name: host.string(name) for name in _HOST} if host.is_present else None,
         tuple(unknown),
     )
 

@@ -83,12 +83,12 @@ def read_pod(document: Json, policy: Policy) -> Pod | Decision:
     if document.get("kind") not in ("Pod", None):  # a template does not say it
         return _bad_pod("its kind is another")
     findings = Findings()
-    fields = findings.fields_of(document)
-    lists = map(fields.within("spec").anything, _LISTS)
+    fields = findings.root(document)
+    lists = map(fields.within("spec").raw, _LISTS)
     if sum(len(each) for each in lists if isinstance(each, list)) > MAX_CONTAINERS:
         return denied(422, f"the pod has more than {MAX_CONTAINERS} containers")
     pod = _pod(fields, policy)
-    for problem in findings.misfits:
+    for problem in findings.schema_problems:
         return _bad_pod(f"{problem.field}: {problem.message}")
     return pod
 
@@ -130,13 +130,13 @@ def _in_context(fields: Fields, level: Level, resource: str, path: str) -> Place
         f"{path}/securityContext/windowsOptions/gmsaCredentialSpec",
         _text(options, "gmsaCredentialSpecName"),
         _text(options, "gmsaCredentialSpec"),
-        options.given,
+        options.is_present,
     )
 
 
 def _text(fields: Fields, name: str) -> str | None:
     text = fields.string(name)
-    return None if fields.anything(name) is None else text
+    return None if fields.raw(name) is None else text
 
 
 def _annotated(name: str, given: Fields, spec: Fields) -> tuple[tuple[Place, ...], tuple[Place, ...]]:

@@ -56,19 +56,19 @@ def read_review(body: bytes) -> Request | Refused:
     if version not in VERSIONS:
         version = V1  # which nobody checks (B20)
     findings = Findings()
-    fields = findings.fields_of(document).within("request")
+    fields = findings.root(document).within("request")
     request = Request(
         uid=fields.string("uid"),
         api_version=version,
         operation=fields.string("operation"),
         namespace=fields.string("namespace"),
         user=_user(fields.within("userInfo")),
-        pod=fields.anything("object"),
-        old_pod=fields.anything("oldObject"),
+        pod=fields.raw("object"),
+        old_pod=fields.raw("oldObject"),
     )
     kind = fields.within("kind").string("kind")
-    problem = next((f"{each.field}: {each.message}" for each in findings.misfits), "")
-    if not fields.given:
+    problem = next((f"{each.field}: {each.message}" for each in findings.schema_problems), "")
+    if not fields.is_present:
         problem = problem or "it has no request"
     if problem:
         return Refused(request.uid, version, denied(400, f"this is not an {KIND}: {problem}"))

@@ -85,12 +85,12 @@ def decode(data: bytes, path: str = "") -> tuple[Provider, ...] | list[Problem]:
     if problem := _of_another_kind(document, path):
         return [problem]
     findings = Findings(path, strict=True)
-    providers = tuple(_providers(findings.fields_of(document), path))
-    findings.refuse_unknown()
+    providers = tuple(_providers(findings.root(document), path))
+    findings.report_unknown_fields()
     twice = [
         Problem(f'key "{key}" already set in map', path, hint=_ONE_OF_TWO) for key in repeated[:MAX_PROBLEMS]
     ]
-    return [*twice, *findings.misfits, *findings.faults] or providers
+    return [*twice, *findings.schema_problems, *findings.value_problems] or providers
 
 
 def _of_another_kind(document: dict[str, Json], path: str) -> Problem | None:
@@ -121,14 +121,14 @@ def _providers(fields: Fields, path: str) -> Iterator[Provider]:
 
 
 def _token_attributes(fields: Fields) -> TokenAttributes | None:
-    if not fields.given:
+    if not fields.is_present:
         return None
     required = fields.boolean("requireServiceAccount")
     return TokenAttributes(
         audience=fields.string("serviceAccountTokenAudience"),
         cache_type=fields.string("cacheType"),
         # Absent is not false (1.5).
-        require_service_account=None if fields.anything("requireServiceAccount") is None else required,
+        require_service_account=None if fields.raw("requireServiceAccount") is None else required,
         required_annotations=fields.strings("requiredServiceAccountAnnotationKeys"),
         optional_annotations=fields.strings("optionalServiceAccountAnnotationKeys"),
     )

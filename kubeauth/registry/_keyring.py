@@ -70,7 +70,7 @@ class Keyring:
         keyring = cls()
         for item in found:
             if isinstance(item, Problem):
-                raise DockerConfigError.of(item)
+                raise DockerConfigError.from_problem(item)
             if isinstance(item, PullSecret) and item.ignored:
                 keyring._skipped.append((item.source, item.ignored))
             keyring.add(item.entries, item.source)
@@ -93,7 +93,7 @@ class Keyring:
         # What raises has not seen them.
         del entries
         if isinstance(found, Problem):
-            raise DockerConfigError.of(found)
+            raise DockerConfigError.from_problem(found)
         good, skipped = placed(found, source)
         self._skipped.extend(skipped)
         self._credentials.extend(good)

@@ -38,7 +38,7 @@ def load_provider_config(path: str | os.PathLike[str]) -> ProviderConfig:
     """
     found = _loaded(os.fspath(path))
     if isinstance(found, list):
-        raise ProviderConfigError.of(found)
+        raise ProviderConfigError.from_problems(found)
     for warning in found.warnings:
         logger.warning("%s", warning)
     return found

@@ -262,7 +262,7 @@ def _directory(bin_dir: str | os.PathLike[str]) -> str:
             problem = "plugin binary directory: its name has a NUL byte"
         else:
             return os.path.abspath(given)
-    raise ProviderConfigError.of([Problem(problem)])
+    raise ProviderConfigError.from_problems([Problem(problem)])
 
 
 def _programs(providers: Sequence[Provider], directory: str) -> list[str]:
@@ -278,7 +278,7 @@ def _programs(providers: Sequence[Provider], directory: str) -> list[str]:
         if path is None
     ]
     if problems:
-        raise ProviderConfigError.of(problems)
+        raise ProviderConfigError.from_problems(problems)
     return [path for path in found if path is not None]
 
 

@@ -87,7 +87,7 @@ def read_request(data: bytes) -> Request | str:
     if document.get("kind") != REQUEST or version not in PROVIDER_VERSIONS:
         return f"kind must be {REQUEST}, and apiVersion {' or '.join(PROVIDER_VERSIONS)}"
     findings = Findings()
-    fields = findings.fields_of(document)
+    fields = findings.root(document)
     token = fields.string("serviceAccountToken")
     annotations = fields.within("serviceAccountAnnotations")
     request = Request(
@@ -96,7 +96,7 @@ def read_request(data: bytes) -> Request | str:
         token=Secret(token) if token else None,
         annotations={name: annotations.string(name) for name in annotations.names()},
     )
-    for problem in findings.misfits:
+    for problem in findings.schema_problems:
         return f"{problem.field}: {problem.message}"
     return request if request.image else "image is missing"
 
@@ -145,11 +145,11 @@ def read_response(
     if bad := _of_another_kind(document, api_version):
         return bad
     findings = Findings(strict=True)
-    response = _response(findings.fields_of(document))
-    findings.refuse_unknown()
+    response = _response(findings.root(document))
+    findings.report_unknown_fields()
     if repeated:
         return BadResponse("a field, or a key of auth, is in it twice", _REFUSED)
-    for problem in (*findings.misfits, *findings.faults):
+    for problem in (*findings.schema_problems, *findings.value_problems):
         return BadResponse(_told(problem), _REFUSED)
     if forbidden and any(password == forbidden for _, password in response.auth.values()):
         return _ECHO
@@ -190,11 +190,11 @@ def _response(fields: Fields) -> Response:
 def read_duration(fields: Fields, name: str) -> float | None:
     """Seconds in a Go duration; None if there is none, or it is refused."""
     text = fields.string(name)
-    if not isinstance(fields.anything(name), str):
+    if not isinstance(fields.raw(name), str):
         return None
     seconds = parse_duration(text)
     if seconds is None:
-        fields.refuse("not a duration", "Write it as 10m, 1h30m or 0s.", field=name)
+        fields.add_problem("not a duration", "Write it as 10m, 1h30m or 0s.", field=name)
     return seconds
 
 

@@ -125,7 +125,7 @@ def test_invalid_object_kind_x47_t75(api_version: str, kind: str, got: str) -> N
         plugin.parse_exec_info(wire(apiVersion=api_version, kind=kind))
 
 
-def test_a_kind_that_goes_on_and_on_is_cut_short() -> None:
+def test_a_long_kind_is_shortened() -> None:
     with pytest.raises(ConfigError) as caught:
         plugin.parse_exec_info(wire(kind="K" * 10_000))
     assert "got KKK" in str(caught.value)
@@ -198,7 +198,7 @@ def test_what_a_client_sends_is_what_is_read_x4_x5_x6() -> None:
     )
 
 
-def test_a_plugin_can_talk_to_the_cluster_it_was_told_of_x47(server: APIServer) -> None:
+def test_a_plugin_can_send_requests_to_its_cluster_x47(server: APIServer) -> None:
     ca = base64.b64encode(server.authority.pem).decode()
     info = plugin.parse_exec_info(wire({"cluster": {"server": server.url, "certificate-authority-data": ca}}))
     with kubeauth.Client(info.client_config()) as client:
@@ -217,7 +217,7 @@ clusters = st.fixed_dictionaries(
 specs = st.fixed_dictionaries({}, optional={"cluster": clusters | json_values, "interactive": json_values})
 
 
-def reads_or_refuses(text: str) -> None:
+def reads_or_rejects(text: str) -> None:
     try:
         info = plugin.read_exec_info({"KUBERNETES_EXEC_INFO": text})
         info.client_config()
@@ -226,13 +226,13 @@ def reads_or_refuses(text: str) -> None:
 
 
 @given(st.text(st.characters()) | json_values.map(json.dumps))
-def test_random_text_is_read_or_refused_x47(text: str) -> None:
-    reads_or_refuses(text)
+def test_random_text_is_read_or_rejected_x47(text: str) -> None:
+    reads_or_rejects(text)
 
 
 @given(specs | json_values, st.sampled_from(VERSIONS))
-def test_random_fields_are_read_or_refused_x47(spec: Any, version: str) -> None:
-    reads_or_refuses(wire(spec, version))
+def test_random_fields_are_read_or_rejected_x47(spec: Any, version: str) -> None:
+    reads_or_rejects(wire(spec, version))
 
 
 @pytest.mark.parametrize(
@@ -300,11 +300,11 @@ def test_a_certificate_and_a_token_x40_x41(authority: Authority, form: Callable[
         (datetime.datetime.max.replace(tzinfo=datetime.UTC), "9999-12-31T23:59:59Z"),
     ],
 )  # fmt: skip
-def test_an_end_is_written_as_go_writes_it_x39(expires: datetime.datetime, written: str) -> None:
+def test_an_expiry_is_written_as_go_writes_it_x39(expires: datetime.datetime, written: str) -> None:
     assert printed(Credential(token="t", expires=expires)) == {"token": "t", "expirationTimestamp": written}
 
 
-def test_an_end_from_now_x39() -> None:
+def test_an_expiry_from_now_x39() -> None:
     before = datetime.datetime.now(datetime.UTC)
     text = printed(Credential(token="t", expires=datetime.timedelta(minutes=15)))["expirationTimestamp"]
     after = datetime.datetime.now(datetime.UTC)
@@ -341,7 +341,7 @@ OTHER = Authority().client("alice")
         ({"certificate": PAIR.certificate, "key": f"-----BEGIN PRIVATE KEY-----\n{SENTINEL}\n-----END PRIVATE KEY-----\n"}, "cannot be parsed"),
     ],
 )  # fmt: skip
-def test_what_a_client_would_refuse_is_not_printed_x37_x38_x40_x42(
+def test_what_a_client_would_reject_is_not_printed_x37_x38_x40_x42(
     fields: dict[str, Any], words: str
 ) -> None:
     file = io.StringIO()
@@ -364,7 +364,7 @@ def outcome(main: Callable[[ExecInfo], Any], monkeypatch: pytest.MonkeyPatch, *,
     return caught.value.code
 
 
-def test_run_prints_what_main_gives(
+def test_run_prints_what_main_returns(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def main(info: ExecInfo) -> Credential:
@@ -388,14 +388,14 @@ def failing(error: BaseException) -> Callable[[ExecInfo], Credential]:
     ("main", "status", "line"),
     [
         (failing(CredentialError("not logged in: run my-login")), 1, "my-plugin: not logged in: run my-login\n"),
-        (failing(KubeConfigError.of([Problem("a", "/p", hint="do b")])), 1, "my-plugin: a in /p do b\n"),
+        (failing(KubeConfigError.from_problems([Problem("a", "/p", hint="do b")])), 1, "my-plugin: a in /p do b\n"),
         (failing(ValueError(SENTINEL)), 1, "my-plugin: unexpected ValueError. Set KUBEAUTH_PLUGIN_TRACEBACK=1 "
                                            "to see where; that may show secrets.\n"),
         (failing(KeyboardInterrupt()), 130, ""),
         (failing(SystemExit(3)), 3, ""),
-        (lambda _info: SENTINEL, 1, "my-plugin: the plugin gave a str, not a plugin.Credential.\n"),
-        (lambda _info: Credential(token=f"{SENTINEL}\n"), 1, "my-plugin: the plugin's token cannot be sent: it has a "
-                                           "line break or another control character in it. Check where it comes from.\n"),
+        (lambda _info: SENTINEL, 1, "my-plugin: the plugin must return a plugin.Credential, but it returned a str.\n"),
+        (lambda _info: Credential(token=f"{SENTINEL}\n"), 1, "my-plugin: the plugin's token is not a valid HTTP header "
+                                           "value: it has a line break or another control character in it. Check where it comes from.\n"),
     ],
 )  # fmt: skip
 def test_run_fails_with_a_line_and_a_status(
@@ -412,7 +412,7 @@ def test_run_fails_with_a_line_and_a_status(
     assert SENTINEL not in err
 
 
-def test_run_shows_a_traceback_if_it_is_asked_to(
+def test_run_prints_a_traceback_if_the_variable_is_set(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KUBEAUTH_PLUGIN_TRACEBACK", "1")
@@ -424,7 +424,7 @@ def test_run_shows_a_traceback_if_it_is_asked_to(
     assert err.endswith("that may show secrets.\n")
 
 
-def test_run_refuses_what_it_cannot_read_x47(
+def test_run_rejects_a_request_that_it_cannot_read_x47(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert outcome(lambda _info: Credential(token="t"), monkeypatch, info="bad data") == 1

@@ -128,7 +128,7 @@ def test_of_many_that_arrive_at_once_the_newest_tenth_can_be_served() -> None:
 def test_a_connection_is_added_once() -> None:
     limit = ConnectionLimit[str](2)
     fill(limit, "a")
-    with pytest.raises(ValueError, match="before"):
+    with pytest.raises(ValueError, match="already"):
         limit.add("a")
     with pytest.raises(ValueError, match="at least 1"):
         ConnectionLimit[str](0)

@@ -41,7 +41,7 @@ CLASSES = [
 
 
 def drawn_tree() -> dict[str, str]:
-    """Each class in the docstring's drawing, with the class it hangs from."""
+    """Return each class in the docstring's tree, with its base class."""
     found: dict[str, str] = {}
     path: list[tuple[int, str]] = []
     for line in (errors.__doc__ or "").splitlines():
@@ -70,32 +70,34 @@ def test_every_class_is_exported_and_none_has_the_name_of_a_builtin() -> None:
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_errors_keep_message_and_facts_through_a_pickle(cls: type[KubeAuthError]) -> None:
-    facts = EXAMPLES.get(cls.__name__, {})
+def test_a_pickled_error_has_its_message_and_attributes(cls: type[KubeAuthError]) -> None:
+    attributes = EXAMPLES.get(cls.__name__, {})
     accepted = set(inspect.signature(cls.__init__).parameters) - {"self", "message", "args", "kwargs"}
-    assert accepted == set(facts), "EXAMPLES must show every fact"
-    copy = pickle.loads(pickle.dumps(cls("what happened", **facts)))
+    assert accepted == set(attributes), "EXAMPLES must have every attribute"
+    copy = pickle.loads(pickle.dumps(cls("what happened", **attributes)))
     assert type(copy) is cls
     assert str(copy) == "what happened"
-    assert {name: getattr(copy, name) for name in facts} == facts
+    assert {name: getattr(copy, name) for name in attributes} == attributes
 
 
 def test_one_problem_is_a_sentence_a_place_and_a_hint() -> None:
-    error = KubeConfigError.of([Problem("it is wrong", "/file", "users[0]", "Mend it.")], prefix="bad: ")
-    assert str(error) == "bad: it is wrong\n  in /file, users[0]\n  Mend it."
+    error = KubeConfigError.from_problems(
+        [Problem("it is wrong", "/file", "users[0]", "Fix it.")], prefix="bad: "
+    )
+    assert str(error) == "bad: it is wrong\n  in /file, users[0]\n  Fix it."
     assert (error.path, error.field) == ("/file", "users[0]")
 
 
 def test_several_problems_are_listed_as_client_go_does_and_then_explained() -> None:
-    error = KubeConfigError.of([Problem("a", "/1", "f"), Problem("b", hint="Do b.")])
+    error = KubeConfigError.from_problems([Problem("a", "/1", "f"), Problem("b", hint="Do b.")])
     assert str(error) == "[a, b]\n  1. in /1, f\n  2. Do b."
     assert [problem.message for problem in error.problems] == ["a", "b"]
     assert (error.path, error.field) == ("/1", "f")
 
 
-def test_a_strangers_words_cannot_steer_a_terminal_or_fill_it() -> None:
+def test_untrusted_text_cannot_control_a_terminal_or_fill_it() -> None:
     esc = "\x1b[2J"
-    error = KubeConfigError.of([Problem(f"m{esc}", f"/p{esc}", f"f{esc}" + "x" * 9999, f"h{esc}")])
+    error = KubeConfigError.from_problems([Problem(f"m{esc}", f"/p{esc}", f"f{esc}" + "x" * 9999, f"h{esc}")])
     assert "\x1b" not in str(error)
     for part in ("mU+001B", "/pU+001B", "fU+001B", "hU+001B"):
         assert part in str(error)
@@ -107,11 +109,11 @@ def test_a_strangers_words_cannot_steer_a_terminal_or_fill_it() -> None:
     assert str(KubeAuthError(f"two\nlines\tand{esc}")) == "two\nlines\tandU+001B[2J"
 
 
-def test_only_the_first_twenty_are_told() -> None:
-    error = KubeConfigError.of([Problem(f"m{number}") for number in range(25)])
+def test_only_the_first_twenty_problems_are_listed() -> None:
+    error = KubeConfigError.from_problems([Problem(f"m{number}") for number in range(25)])
     assert str(error).endswith("m19, and 5 more]")
     assert len(error.problems) == 20
 
 
 def test_a_place_that_the_message_names_is_not_repeated() -> None:
-    assert str(KubeConfigError.of([Problem("cannot read /file", "/file")])) == "cannot read /file"
+    assert str(KubeConfigError.from_problems([Problem("cannot read /file", "/file")])) == "cannot read /file"

@@ -14,7 +14,7 @@ SENTINEL = "s3cr3t"
 
 def opened(document: dict[str, Any], *, strict: bool = False) -> tuple[Fields, Findings]:
     findings = Findings("/o", strict=strict)
-    return findings.fields_of(document), findings
+    return findings.root(document), findings
 
 
 def told(problems: list[Problem]) -> list[tuple[str | None, str]]:
@@ -27,27 +27,27 @@ def test_what_is_absent_or_null_is_the_zero_value(document: dict[str, Any]) -> N
     assert fields.string("x") == ""
     assert fields.boolean("x") is False
     assert fields.strings("x") == ()
-    assert fields.anything("x") is None
+    assert fields.raw("x") is None
     assert list(fields.each("x")) == []
-    assert not fields.within("x").given
+    assert not fields.within("x").is_present
     assert fields.within("x").within("y").string("z") == ""
-    assert findings.misfits == findings.faults == []
+    assert findings.schema_problems == findings.value_problems == []
 
 
 def test_what_is_there_is_what_it_is() -> None:
     document = {"s": "a", "b": True, "l": ["a", None], "m": {"s": "b"}, "r": [{"s": "c"}, None, {"s": "d"}]}
     fields, findings = opened(document)
-    assert fields.given
+    assert fields.is_present
     assert (fields.string("s"), fields.boolean("b"), fields.strings("l")) == ("a", True, ("a", ""))
-    assert fields.within("m").given
+    assert fields.within("m").is_present
     assert fields.within("m").string("s") == "b"
-    assert [(item.given, item.string("s")) for item in fields.each("r")] == [
+    assert [(item.is_present, item.string("s")) for item in fields.each("r")] == [
         (True, "c"),
         (False, ""),
         (True, "d"),
     ]
     assert list(fields.names()) == ["s", "b", "l", "m", "r"]
-    assert findings.misfit_count == 0
+    assert findings.schema_problem_count == 0
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_is_there_is_what_it_is() -> None:
         ("a", "a string"),
     ],
 )
-def test_what_has_another_type_is_the_zero_value_and_a_misfit(value: Any, given: str) -> None:
+def test_a_field_of_another_type_is_the_zero_value_and_a_problem(value: Any, given: str) -> None:
     fields, findings = opened({"x": value})
     expected: list[str] = []
     if not isinstance(value, str):
@@ -75,11 +75,11 @@ def test_what_has_another_type_is_the_zero_value_and_a_misfit(value: Any, given:
         assert list(fields.each("x")) == []
         expected += ["a list", "a list"]
     if not isinstance(value, dict):
-        assert not fields.within("x").given
+        assert not fields.within("x").is_present
         expected.append("a mapping")
-    assert told(findings.misfits) == [("x", f"must be {wanted}, not {given}") for wanted in expected]
-    assert {problem.path for problem in findings.misfits} == {"/o"}
-    assert findings.misfit_count == len(expected)
+    assert told(findings.schema_problems) == [("x", f"must be {wanted}, not {given}") for wanted in expected]
+    assert {problem.path for problem in findings.schema_problems} == {"/o"}
+    assert findings.schema_problem_count == len(expected)
 
 
 def test_the_hint_says_what_to_write() -> None:
@@ -87,7 +87,7 @@ def test_the_hint_says_what_to_write() -> None:
     for name in ("number", "bool", "list"):
         fields.string(name)
     fields.boolean("word")
-    assert [problem.hint for problem in findings.misfits] == [
+    assert [problem.hint for problem in findings.schema_problems] == [
         "Put it in quotes.",
         "Put it in quotes.",
         "Write a string there.",
@@ -112,15 +112,15 @@ def test_of_a_list_the_first_bad_item_is_told_with_all_that_is_wrong_with_it() -
     assert [(item.string("s"), item.string("t")) for item in fields.each("r")] == [("fine", ""), ("", "")]
     assert fields.strings("l") == ("a",)
     assert list(fields.each("m")) == []
-    assert [problem.field for problem in findings.misfits] == ["r[1].s", "r[1].t", "l[1]", "m[0]"]
+    assert [problem.field for problem in findings.schema_problems] == ["r[1].s", "r[1].t", "l[1]", "m[0]"]
 
 
 def test_a_fault_is_a_value_that_its_codec_refused() -> None:
     fields, findings = opened({"a": {"b": "c"}})
-    fields.within("a").refuse("not a date", "Write one.", field="b")
-    fields.within("a").refuse("two of these", "Remove one.")
-    assert told(findings.faults) == [("a.b", "not a date"), ("a", "two of these")]
-    assert findings.misfits == []
+    fields.within("a").add_problem("not a date", "Write one.", field="b")
+    fields.within("a").add_problem("two of these", "Remove one.")
+    assert told(findings.value_problems) == [("a.b", "not a date"), ("a", "two of these")]
+    assert findings.schema_problems == []
 
 
 def test_strict_refuses_what_nobody_asked_for_and_reads_lists_to_their_end() -> None:
@@ -132,11 +132,11 @@ def test_strict_refuses_what_nobody_asked_for_and_reads_lists_to_their_end() -> 
     assert fields.string("kind") == "K"
     labels = fields.within("labels")
     assert {name: labels.string(name) for name in labels.names()} == {"any": "thing"}
-    assert fields.anything("free") == {"below": {"a": 1}}
+    assert fields.raw("free") == {"below": {"a": 1}}
     assert [item.string("name") for item in fields.each("items")] == ["x", ""]
     assert fields.strings("words") == ()
-    findings.refuse_unknown()
-    assert told(findings.misfits) == [
+    findings.report_unknown_fields()
+    assert told(findings.schema_problems) == [
         ("items[1]", "must be a mapping, not a number"),
         ("items[2].name", "must be a string, not a number"),
         ("words[0]", "must be a string, not a number"),
@@ -144,14 +144,14 @@ def test_strict_refuses_what_nobody_asked_for_and_reads_lists_to_their_end() -> 
         ("Kind", "unknown field"),
         ("items[0].extra", "unknown field"),
     ]
-    findings.refuse_unknown()
-    assert findings.misfit_count == 6
+    findings.report_unknown_fields()
+    assert findings.schema_problem_count == 6
 
 
 def test_unless_strict_nobody_minds_an_unknown_field() -> None:
     fields, findings = opened({"a": 1})
-    findings.refuse_unknown()
-    assert (fields.unknown(), findings.misfits) == ([], [])
+    findings.report_unknown_fields()
+    assert (fields.unread_names(), findings.schema_problems) == ([], [])
 
 
 def test_a_flood_is_counted_and_not_put_into_words() -> None:
@@ -160,9 +160,9 @@ def test_a_flood_is_counted_and_not_put_into_words() -> None:
     assert list(fields.each("x")) == []
     assert fields.strings("y") == ()
     for _ in range(1_000):
-        fields.refuse("no", "Don't.")
-    assert findings.misfit_count == 100_000
-    assert len(findings.misfits) == len(findings.faults) == MAX_PROBLEMS
+        fields.add_problem("no", "Don't.")
+    assert findings.schema_problem_count == 100_000
+    assert len(findings.schema_problems) == len(findings.value_problems) == MAX_PROBLEMS
 
 
 def test_nothing_that_is_printed_holds_the_document() -> None:
@@ -170,5 +170,5 @@ def test_nothing_that_is_printed_holds_the_document() -> None:
     fields.string("a")
     fields.boolean("b")
     fields.within("c")
-    assert SENTINEL not in repr((fields, findings, findings.misfits))
-    assert len(findings.misfits) == 3
+    assert SENTINEL not in repr((fields, findings, findings.schema_problems))
+    assert len(findings.schema_problems) == 3
