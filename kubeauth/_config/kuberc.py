@@ -7,7 +7,7 @@ import re
 
 from kubeauth._config.environment import Environment
 from kubeauth._config.files import describe_os_error, make_absolute, read_file
-from kubeauth._exec.config import ALLOWLIST, PluginPolicy, policy_problem
+from kubeauth._exec.config import ALLOWLIST, PluginPolicy, find_policy_problem
 from kubeauth._parsing import DocumentError, Json, read_document
 from kubeauth.errors import KubeConfigError, Problem
 
@@ -110,7 +110,7 @@ def _parse_policy(document: dict[str, Json], path: str) -> PluginPolicy | Proble
                 commands.append(command)
             else:
                 return Problem(f"kuberc: {command.message}", path, f"{field}[{number}]", _OFF_HINT)
-    if wrong := policy_problem(kind or "", commands):
+    if wrong := find_policy_problem(kind or "", commands):
         if "unknown plugin policy" in wrong:
             field = "credentialPluginPolicy"
         return Problem(f"kuberc: invalid plugin policy: {wrong}", path, field, _OFF_HINT)

@@ -20,7 +20,7 @@ _RESET_AFTER = 600.0
 def refresh_window(lifetime: float, run_seconds: float, jitter: float) -> float:
     """Return how long before its expiry a credential is refreshed, so that no request waits for it.
 
-    Long enough for two runs, and at most half of its lifetime.
+    Long enough for two runs of the plugin, and at most half of the lifetime.
     """
     wanted = min(lifetime * _WINDOW_SHARE, _MAX_WINDOW) * (1 - 0.2 * jitter)
     return min(max(wanted, 2 * run_seconds), lifetime / 2)
@@ -37,7 +37,7 @@ def _add_jitter(seconds: float, jitter: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """Limits how often the 401s of a server run a plugin: a server that rejects everything gains nothing."""
+    """Limits how often the 401s of one server run a plugin: the server may reject every credential."""
 
     next_at: float
     delay: float
@@ -48,11 +48,11 @@ class RateLimit:
         return now >= self.next_at or self._is_reset(now)
 
     def after_401(self, now: float) -> RateLimit:
-        """After a 401 that was returned to the caller."""
+        """Return the limit after a 401 that was returned to the caller."""
         return RateLimit(self.next_at, self.delay, now)
 
     def after_run(self, now: float, jitter: float) -> RateLimit:
-        """After a 401 that runs the plugin."""
+        """Return the limit after a 401 that runs the plugin."""
         delay = _FIRST_DELAY if self._is_reset(now) else min(self.delay * 2, _MAX_RATE_LIMIT)
         return RateLimit(now + _add_jitter(delay, jitter), delay, now)
 

@@ -1,8 +1,8 @@
 """Sources by configuration: clients with the same configuration share a credential (C1-C4, O8).
 
-A source is retained until its credential expires or 64 others were used since, and after that while a client
-uses it. So a client per task does not mean a plugin run per task, and nothing is retained forever but a
-refresh-token that is saved nowhere else.
+A source is retained while a client uses it, and after that until its credential expires or 64 other sources
+were used. So a client per task does not run the plugin per task. Only a source whose refresh-token is saved
+nowhere else is retained forever.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class HttpFactory(Protocol):
     def trust_env(self) -> bool: ...
 
     def build_fetch(self, config: OidcConfig) -> Fetch:
-        """Raises TLSError if the issuer's CA is not valid."""
+        """Return the function that sends requests to the issuer. TLSError if its CA is not valid."""
         ...
 
 
@@ -54,7 +54,7 @@ class SourceCache:
     """Sources by the hash of their configuration."""
 
     def __init__(self) -> None:
-        # Guards both; held while a source is created, which does no I/O.
+        # Guards the two below. Held while a source is created, which does no I/O.
         self._lock = threading.Lock()
         self._known: WeakValueDictionary[tuple[bytes, int], RefreshableSource] = WeakValueDictionary()
         self._recent: OrderedDict[tuple[bytes, int], RefreshableSource] = OrderedDict()
@@ -104,7 +104,7 @@ def plugin_source(
     shared: SourceCache = SOURCE_CACHE,
 ) -> RefreshableSource:
     """Return the source for this plugin. ConfigError if the cluster info cannot be built."""
-    from kubeauth._exec.plugin import Plugin  # only needed here
+    from kubeauth._exec.plugin import Plugin  # clients without a plugin do not need it
 
     cluster = build_exec_cluster(config) if plugin.provide_cluster_info else None
 
@@ -125,8 +125,8 @@ def oidc_source(
 ) -> RefreshableSource:
     """Return the source for this entry of a kubeconfig; or for these tokens, if they came from no file (O8).
 
-    A client that loads the file later finds other tokens in it, and gets the same source; unless a user has
-    logged in since, who may be another one. TLSError for a CA that is not valid.
+    A client that loads the file later finds refreshed tokens in it, and gets the same source. After a new
+    login, which may be of another user, it gets a new source. TLSError if the CA is not valid.
     """
     from kubeauth._oidc.provider import OidcProvider
 
@@ -141,8 +141,13 @@ def oidc_source(
         return isinstance(source.provider, OidcProvider) and source.provider.has_seen(oidc)
 
     entry = replace(oidc, id_token=None, refresh_token=None) if oidc.path else oidc
-    pair = [config.client_cert_data, config.client_key_data, config.client_cert_file, config.client_key_file]
-    key = _hash([entry, pair, http.trust_env])
+    client_cert = [
+        config.client_cert_data,
+        config.client_key_data,
+        config.client_cert_file,
+        config.client_key_file,
+    ]
+    key = _hash([entry, client_cert, http.trust_env])
     assert key is not None  # noqa: S101 -- it contains only text
     return SOURCE_CACHE.source(key, clock, make, matches)
 
@@ -200,12 +205,12 @@ def check_exec(plugin: ExecConfig) -> None:
     if plugin.api_version not in API_VERSIONS:
         raise ConfigError(
             f'exec plugin: invalid apiVersion "{plugin.api_version}". Use {API_VERSIONS[0]}, which the '
-            "plugin must know too."
+            "plugin must support, too."
         )
 
 
 def _has_certificate(config: ClientConfig) -> bool:
-    """A certificate without its key is ignored (I1)."""
+    """Return whether there is a client certificate. One without its key is ignored (I1)."""
     return bool(
         (config.client_cert_data or config.client_cert_file)
         and (config.client_key_data or config.client_key_file)
@@ -213,7 +218,7 @@ def _has_certificate(config: ClientConfig) -> bool:
 
 
 def _has_header(config: ClientConfig) -> bool:
-    """A password without a user name is ignored (I1)."""
+    """Return whether there is a token or a user name. A password without a user name is ignored (I1)."""
     server = urlsplit(config.server)
     # A password in the URL takes precedence over a plugin, as in Go.
     return bool(config.token or config.token_file or config.username or server.username or server.password)

@@ -1,7 +1,7 @@
 """Load a client certificate and its key into an SSLContext through memory (K55), and read its validity.
 
-`load_cert_chain` accepts only paths. A key in a named file could be left behind by a crash, so the paths are
-those of descriptors: anonymous memory on Linux, pipes elsewhere.
+`load_cert_chain` accepts only paths. A crash could leave a key in a named file, so the paths are those of
+file descriptors: anonymous memory on Linux, pipes elsewhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 
-# A pipe is written before it is read, so all must fit its buffer: 16 KiB is the minimum of any system.
+# A pipe is written before it is read, so the data must fit its buffer, which has at least 16 KiB everywhere.
 PIPE_BUFFER = 16 * 1024
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -33,9 +33,9 @@ def load_client_cert(context: ssl.SSLContext, client_cert: ClientCertificate, *,
 
     `where` names the certificate in the error.
     """
-    why = try_load(context, client_cert)
-    if why is not None:
-        raise _cert_error(why, where)
+    problem = try_load(context, client_cert)
+    if problem is not None:
+        raise _cert_error(problem, where)
 
 
 def find_cert_problem(client_cert: ClientCertificate) -> str | None:
@@ -43,10 +43,10 @@ def find_cert_problem(client_cert: ClientCertificate) -> str | None:
 
     ClientCertificateError if this machine has no resources left to check them.
     """
-    why = try_load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), client_cert)
-    if isinstance(why, _ResourceProblem):
-        raise _cert_error(why)
-    return why
+    problem = try_load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), client_cert)
+    if isinstance(problem, _ResourceProblem):
+        raise _cert_error(problem)
+    return problem
 
 
 def check_client_cert(client_cert: ClientCertificate, *, where: str = "") -> None:
@@ -58,17 +58,19 @@ class _ResourceProblem(str):
     """A problem of this machine, not of the certificate."""
 
 
-def _cert_error(why: str, where: str = "") -> ClientCertificateError:
-    return ClientCertificateError(f"the client certificate{where and f' ({where})'} cannot be used: {why}")
+def _cert_error(problem: str, where: str = "") -> ClientCertificateError:
+    return ClientCertificateError(
+        f"the client certificate{where and f' ({where})'} cannot be used: {problem}"
+    )
 
 
 def try_load(context: ssl.SSLContext, client_cert: ClientCertificate) -> str | None:
     """As `load_client_cert`, but return the problem: no traceback has a frame with the key."""
     if b"-----BEGIN CERTIFICATE-----" not in client_cert.certificate:
-        return "there is no certificate in it. It must be PEM, starting with -----BEGIN CERTIFICATE-----"
+        return "it contains no certificate. It must be PEM, starting with -----BEGIN CERTIFICATE-----"
     if b"PRIVATE KEY-----" not in client_cert.key.reveal():
-        return "there is no private key beside it. It must be PEM, as -----BEGIN PRIVATE KEY-----"
-    last = "no strategy is left"
+        return "its key is not a private key. It must be PEM, as -----BEGIN PRIVATE KEY-----"
+    reason = "no strategy is available"
     try:
         for load in _strategies(client_cert):
             try:
@@ -76,7 +78,7 @@ def try_load(context: ssl.SSLContext, client_cert: ClientCertificate) -> str | N
             except OSError as error:
                 if isinstance(error, ssl.SSLError):
                     return _describe_ssl_error(error)
-                last = (error.strerror or str(error)).lower()
+                reason = (error.strerror or str(error)).lower()
                 if error.errno in _OUT_OF_RESOURCES:
                     # Another strategy would not help, and the last one writes the key to disk.
                     break
@@ -86,15 +88,15 @@ def try_load(context: ssl.SSLContext, client_cert: ClientCertificate) -> str | N
     except _EncryptedKey:
         return "its key is encrypted. Decrypt it first, for example with: openssl pkey -in KEY -out NEW"
     return _ResourceProblem(
-        f"it cannot be passed to OpenSSL: {last}. Check the limits of this process (ulimit -n), and that "
-        "there is room in its temporary directory."
+        f"it cannot be passed to OpenSSL: {reason}. Check the limits of this process (ulimit -n), and that "
+        "there is space in its temporary directory."
     )
 
 
 def _describe_ssl_error(error: ssl.SSLError) -> str:
     if error.reason == "KEY_VALUES_MISMATCH":
         return "the private key does not match the certificate. Were both replaced?"
-    return f"it cannot be parsed ({error.reason or 'no reason given'}). Is it complete?"
+    return f"it cannot be parsed ({error.reason or 'unknown reason'}). Is it complete?"
 
 
 Strategy = Callable[[ssl.SSLContext, ClientCertificate], None]
@@ -147,7 +149,7 @@ def _load_via_unlinked_file(context: ssl.SSLContext, client_cert: ClientCertific
 
 
 def _load_via_private_file(context: ssl.SSLContext, client_cert: ClientCertificate) -> None:
-    """Any system: files that only their owner can read, deleted at once."""
+    """Any system: files that only their owner can read, deleted after loading."""
     with ExitStack() as stack:
         paths: list[str] = []
         for data in _pem_pair(client_cert):
@@ -160,8 +162,8 @@ def _load_via_private_file(context: ssl.SSLContext, client_cert: ClientCertifica
 
 
 def _pem_pair(client_cert: ClientCertificate) -> tuple[bytes, bytes]:
-    # Two files, because each may contain the other, too: only certificates are read from the first, and only
-    # the key from the second.
+    # Two files, since each may contain the other part, too: OpenSSL reads certificates only from the first,
+    # and the key only from the second.
     return client_cert.certificate, client_cert.key.reveal()
 
 
@@ -196,7 +198,7 @@ def read_validity(client_cert: ClientCertificate) -> Validity | None:
 
 def read_leaf(pem: bytes, read: Callable[[Certificate], _T]) -> _T | None:
     """Return `read(certificate)` for the first certificate; None if it cannot be parsed."""
-    # Also during the call: a child forked meanwhile would have a library that is only half set up.
+    # Also during the call, which may initialize the library: a child forked meanwhile cannot complete it.
     with no_fork:
         from cryptography.x509 import load_pem_x509_certificates
 

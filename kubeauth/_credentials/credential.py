@@ -1,4 +1,4 @@
-"""Credential: a header, a client certificate, both or nothing; and the Status of a client. Pure."""
+"""Credential: an Authorization header, a client certificate, or both; and the Status of a client. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Credential:
     """What authenticates a request. Immutable: a refresh replaces it."""
 
     authorization: str | None = None
-    """The value of the Authorization header. A secret, ready to be sent."""
+    """The value of the Authorization header, which is secret."""
     client_certificate: ClientCertificate | None = None
 
     def __repr__(self) -> str:
@@ -46,11 +46,11 @@ class Unauthorized:
 def find_header_problem(token: str) -> str | None:
     """Return why `token` is not a valid HTTP header value; None if it is."""
     if not token.isascii():
-        return "it has characters that are not ASCII"
+        return "it contains characters that are not ASCII"
     if not token.isprintable():
-        return "it has a line break or another control character in it"
+        return "it contains a line break or another control character"
     if token != token.strip():
-        return "it has blanks at its ends"
+        return "it starts or ends with white space"
     return None
 
 
@@ -59,14 +59,14 @@ class Status:
     """What `client.status()` returns. Contains no secret."""
 
     source: str
-    """The source of the credential: `token`, `token file /path`, `client certificate`, `plugin aws`, `oidc https://...`,
-    ..., or `none`."""
+    """The source of the credential: `token`, `token file /path`, `client certificate`, `plugin aws`,
+    `oidc https://...`, ..., or `none`."""
     kind: str
-    """`token`, `basic`, `certificate`, `token+certificate`; `none` also before the first was fetched."""
+    """`token`, `basic`, `certificate`, `token+certificate`, or `none`, also before the first was fetched."""
     expires: datetime | None
-    """When it expires, if known: the expiry of a static token is known to its issuer alone."""
+    """When it expires, if known. The expiry of a static token is not."""
     last_error: KubeAuthError | None
-    """Why the last refresh failed; None if it succeeded. The previous credential is still in use."""
+    """Why the last refresh failed; None if it succeeded. The previous credential is used until it expires."""
 
 
 def credential_kind(credential: Credential) -> str:

@@ -37,12 +37,12 @@ logger = logging.getLogger("kubeauth.credentials")
 
 T = TypeVar("T")
 
-# How long after its time a value may still be used, while another caller reloads it.
+# How long after it is due a value may still be used, while another caller reloads it.
 GRACE = 1.0
 
 
 class PolledValue(Generic[T]):
-    """A value that is reloaded from files at an interval. After a failure the previous value stays."""
+    """A value that is reloaded from files at an interval. After a failure the previous value stays in use."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class PolledValue(Generic[T]):
         check: Callable[[T], None] = lambda _value: None,
         retry_every_call: bool = False,
     ) -> None:
-        """`check` raises for an invalid value; `retry_every_call`: after a failure, retry on each call."""
+        """`check` raises for an invalid value. With `retry_every_call`, each call retries after a failure."""
         self.value = first
         self.due = due
         self.error: KubeAuthError | None = None
@@ -64,7 +64,7 @@ class PolledValue(Generic[T]):
         self._retry_every_call = retry_every_call
 
     def reload(self, now: float) -> None:
-        """Reload. An equal value keeps the previous object, so that `is` detects a change."""
+        """Reload the value. If it is equal, the previous object stays, so that `is` detects a change."""
         failure: KubeAuthError | None = None
         try:
             value = self._read()
@@ -86,8 +86,7 @@ class PolledValue(Generic[T]):
 class ReloadingValue(ProcessBound, ABC, Generic[T]):
     """A value that is read without a lock, and reloaded by one caller when it is due.
 
-    Concurrent callers use the previous value meanwhile. A caller that comes long after it was due waits: the
-    value may have expired.
+    Concurrent callers use the previous value meanwhile, but wait if it was due long ago: it may have expired.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -101,7 +100,7 @@ class ReloadingValue(ProcessBound, ABC, Generic[T]):
         self._value, self._due = self._build()
         self.is_constant = self._due == math.inf
         # By the wall clock too: the monotonic clock may stop while the machine sleeps.
-        self._due_date = self._clock.time() + self._due - self._clock.monotonic()
+        self._due_at = self._clock.time() + self._due - self._clock.monotonic()
 
     @property
     def current(self) -> T:
@@ -113,7 +112,7 @@ class ReloadingValue(ProcessBound, ABC, Generic[T]):
         return self._value if self.is_constant or not self._is_due(now) else None
 
     def _is_due(self, now: float, grace: float = 0.0) -> bool:
-        return now >= self._due + grace or self._clock.time() >= self._due_date + grace
+        return now >= self._due + grace or self._clock.time() >= self._due_at + grace
 
     def get(self) -> T:
         """Return the value, reloaded if it is due. Reads small files; raises nothing."""
@@ -122,7 +121,7 @@ class ReloadingValue(ProcessBound, ABC, Generic[T]):
             try:
                 now = self._clock.monotonic()
                 if self._is_due(now):
-                    self._reload(now, clock_jumped=self._clock.time() >= self._due_date)
+                    self._reload(now, clock_jumped=self._clock.time() >= self._due_at)
                     self._publish()
             finally:
                 self._reload_lock.release()
@@ -256,14 +255,14 @@ def _basic_header(username: str, password: str) -> str:
 
 
 def _poll_token_file(path: str, fallback: Secret[str] | None, clock: Clock) -> PolledValue[str]:
-    """The token in the file wins as soon as it can be read; `fallback` is used until then (K60)."""
+    """Return the token in the file; `fallback` is used until the file can be read (K60)."""
 
     def read() -> str:
         token = read_token_file(path)
         if why := find_header_problem(token.reveal()):
             raise TokenFileError(
-                f"the token in {redact_path(path)} is not a valid HTTP header value: {why}. Check the program "
-                "that writes it",
+                f"the token in {redact_path(path)} is not a valid HTTP header value: {why}. Check the "
+                "program that writes it",
                 path=redact_path(path),
             )
         return _bearer_header(token)
@@ -316,7 +315,7 @@ def _build_client_cert(
 
 
 def client_cert_reader(config: ClientConfig, clock: Clock) -> Callable[[], ClientCertificate | None]:
-    """Return a function that reloads the client certificate, if it is in files. Raises if it is invalid."""
+    """Return a function that reloads the client certificate, if it is in files. Raise if it is invalid."""
     part, _ = _build_client_cert(config, clock)
 
     def read() -> ClientCertificate | None:
@@ -328,12 +327,12 @@ def client_cert_reader(config: ClientConfig, clock: Clock) -> Callable[[], Clien
     return read
 
 
-def _read_cert_file(path: str, half: str) -> bytes:
+def _read_cert_file(path: str, part: str) -> bytes:
     try:
         return read_file(path)
     except OSError as error:
         why = describe_os_error(error)
     raise ClientCertificateError(
-        f"the client certificate cannot be used: its {half} file {redact_path(path)} cannot be read: {why}. "
+        f"the client certificate cannot be used: its {part} file {redact_path(path)} cannot be read: {why}. "
         "Check the path and its permissions."
     )

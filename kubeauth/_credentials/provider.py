@@ -1,4 +1,4 @@
-"""CredentialProvider: what a RefreshableSource needs of an exec plugin or an OIDC issuer."""
+"""CredentialProvider: the interface of exec plugins and OIDC issuers, for RefreshableSource."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class CredentialProvider(Protocol):
         ...
 
     def fetch(self, is_cancelled: Callable[[], bool]) -> ProviderCredential:
-        """Block until there is a credential, or the timeout. KubeAuthError if there is none."""
+        """Block until there is a credential, or until the timeout. KubeAuthError if it fails."""
         ...
 
     def error(self, message: str) -> KubeAuthError:
-        """Return an error of its own type."""
+        """Return an error of the provider's type."""
         ...
 
     def invalid_output_error(self, reason: str, advice: str) -> KubeAuthError:
@@ -56,20 +56,20 @@ class CredentialProvider(Protocol):
         ...
 
     def after_fork(self) -> None:
-        """In a forked child: a fetch in progress belongs to the parent."""
+        """Called in a forked child: a fetch in progress belongs to the parent."""
         ...
 
 
-def build_credential(answer: ProviderCredential, provider: CredentialProvider) -> Credential:
-    """Check what a provider returned, and build the credential. Raises the provider's error (X40)."""
-    if answer.token is not None and (why := find_header_problem(answer.token.reveal())):
+def build_credential(response: ProviderCredential, provider: CredentialProvider) -> Credential:
+    """Check the response of a provider, and build the credential. Raises the provider's error (X40)."""
+    if response.token is not None and (why := find_header_problem(response.token.reveal())):
         advice = f"The {provider.description} must return the token alone."
         raise provider.invalid_output_error(f"its token is not a valid HTTP header value: {why}", advice)
-    authorization = f"Bearer {answer.token.reveal()}" if answer.token is not None else None
+    authorization = f"Bearer {response.token.reveal()}" if response.token is not None else None
     client_certificate = None
-    if answer.certificate is not None and answer.key is not None:
-        client_certificate = ClientCertificate(answer.certificate, answer.key)
+    if response.certificate is not None and response.key is not None:
+        client_certificate = ClientCertificate(response.certificate, response.key)
         if why := find_cert_problem(client_certificate):
             reason = f"failed parsing client key/certificate: {why.rstrip('.')}"
-            raise provider.invalid_output_error(reason, "The two must belong together, and both be PEM.")
+            raise provider.invalid_output_error(reason, "Both must be PEM, and match each other.")
     return Credential(authorization, client_certificate)

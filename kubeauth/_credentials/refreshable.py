@@ -1,4 +1,4 @@
-"""RefreshableSource: the credential of one exec plugin or OIDC issuer, cached, refreshed and shared."""
+"""RefreshableSource: caches, refreshes and shares the credential of one exec plugin or OIDC issuer."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ logger = logging.getLogger("kubeauth.credentials")
 
 NO_CREDENTIAL = Credential()
 
-# Clusters that share one plugin, and all reject its credential.
+# Limits memory, if a plugin is shared by that many clusters that all reject its credential.
 _MAX_ORIGINS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class CachedCredential:
-    """What the last run returned, and until when: one immutable snapshot, replaced as a whole (C15)."""
+    """The credential of the last run, and until when it is valid. Immutable, replaced as a whole (C15)."""
 
     credential: Credential
     validity: Validity | None
@@ -53,7 +53,7 @@ class CachedCredential:
     expires_monotonic: float
     """By the monotonic clock. It is expired when either clock says so."""
     refresh_monotonic: float
-    """Before this and `refresh_at` it is fresh; then it is to be refreshed, or expired."""
+    """When to refresh it: until this, and until `refresh_at` by the wall clock, it is fresh."""
     refresh_at: float
 
     @classmethod
@@ -68,7 +68,7 @@ class CachedCredential:
         seconds: float,
         jitter: float,
     ) -> Self:
-        """Return what a run that took `seconds` has just returned."""
+        """Return the credential of a run that took `seconds` and has just ended."""
         if expires_at is None:
             return cls(credential, validity, math.inf, math.inf, math.inf, math.inf)
         lifetime = expires_at - date
@@ -81,11 +81,11 @@ class CachedCredential:
         return now <= self.expires_monotonic and date <= self.expires_at
 
     def is_unchanged(self, credential: Credential, expires_at: float | None, *, since: float) -> bool:
-        """Whether a run returned what is cached, which was valid when the run began.
+        """Return whether a run returned the cached credential, which was valid when the run began.
 
-        Some plugins cache a token and return it until its last moment: it may expire on the way.
+        Some plugins cache a token until it expires, so that it can expire during the run.
         """
-        # Only with the same expiry: a plugin that returns an expired token with each run is not run forever.
+        # Only with the same expiry: a plugin that returns an expired token each time must not run forever.
         return expires_at == self.expires_at and since <= self.expires_at and credential == self.credential
 
 
@@ -93,7 +93,7 @@ EMPTY_CACHE = CachedCredential(NO_CREDENTIAL, None, -math.inf, -math.inf, -math.
 
 
 class RefreshableSource(ProcessBound, SingleFlight[Credential]):
-    """One plugin or issuer and its credential, for all clients with the same configuration."""
+    """A plugin or issuer and its credential, shared by all clients with the same configuration."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class RefreshableSource(ProcessBound, SingleFlight[Credential]):
 
     @property
     def current(self) -> Credential:
-        """What the last run returned, expired or not; an empty credential before the first."""
+        """The credential of the last run, expired or not; an empty credential before the first run."""
         return self._cached.credential
 
     def cached_if_fresh(self, now: float) -> Credential | None:
@@ -136,9 +136,9 @@ class RefreshableSource(ProcessBound, SingleFlight[Credential]):
         return cached.credential if is_fresh else None
 
     def get(self, unauthorized: Unauthorized | None = None) -> Credential:
-        """Return a valid credential: cached, or of a run that it starts or waits for. KubeAuthError.
+        """Return a valid credential: the cached one, or that of a run it starts or waits for. KubeAuthError.
 
-        With `unauthorized`, a different one; the same if it is too soon to run the provider again.
+        With `unauthorized`, return a different one, or the same if it is too soon to run the provider again.
         """
         return self.run(lambda own: self._decide(unauthorized, own), self._fetch)
 
@@ -147,7 +147,7 @@ class RefreshableSource(ProcessBound, SingleFlight[Credential]):
         return await self.arun(lambda own: self._decide(unauthorized, own), self._fetch)
 
     def reset_rate_limit(self, origin: Hashable) -> None:
-        """A replayed request was accepted: the next 401 from there may run the provider at once."""
+        """Allow the next 401 from `origin` to run the provider at once: it accepted a replayed request."""
         with self._lock:
             self._rate_limits.pop(origin, None)
 
@@ -166,7 +166,7 @@ class RefreshableSource(ProcessBound, SingleFlight[Credential]):
         )
 
     def is_expired(self) -> bool:
-        """Whether there was a credential, it is expired, and this source is not needed for the next."""
+        """Return whether the credential has expired, and this source is not needed to get the next one."""
         cached = self._cached
         is_valid = cached.is_valid(self._clock.monotonic(), self._clock.time())
         return (
@@ -174,12 +174,12 @@ class RefreshableSource(ProcessBound, SingleFlight[Credential]):
         )
 
     def acquire(self, client: object) -> None:
-        """`client` needs this source until `release`, or until it is garbage-collected."""
+        """Register `client` as a user of this source, until `release` or until it is garbage-collected."""
         with self._lock:
             self._clients.add(client)
 
     def release(self, client: object) -> bool:
-        """Return whether the last client left during a run: then call `stop`, which takes a moment."""
+        """Unregister `client`. Return whether to call `stop`: it was the last, and the provider runs."""
         with self._lock:
             self._clients.discard(client)
             if self._clients or self._call is None:
@@ -192,14 +192,14 @@ class RefreshableSource(ProcessBound, SingleFlight[Credential]):
         self._provider.stop()
 
     def after_fork(self) -> None:
-        """In a forked child the lock may be held, and the threads that run the provider do not exist."""
+        """In a forked child the lock may be held, and the thread that runs the provider does not exist."""
         self._lock = threading.Lock()
         if self._call is not None:
             self._drop_locked(self._call)
         self._provider.after_fork()
 
     def _decide(self, unauthorized: Unauthorized | None, own: Call[Credential]) -> Decision[Credential]:
-        refreshes_ahead = False
+        is_refreshing_ahead = False
         with self._lock:
             now, date = self._clock.monotonic(), self._clock.time()
             cached = self._cached
@@ -216,25 +216,27 @@ class RefreshableSource(ProcessBound, SingleFlight[Credential]):
                     return self._lead_locked(
                         own, "first" if cached.credential is NO_CREDENTIAL else "expired"
                     )
-                if not self._may_run_again_locked(unauthorized.origin, now):
+                if not self._can_run_again_locked(unauthorized.origin, now):
                     return Use(cached.credential)
                 return self._lead_locked(own, "unauthorized")
             if now >= cached.refresh_monotonic or date >= cached.refresh_at:
-                refreshes_ahead = self._start_refresh_ahead_locked(own, now)
-        if refreshes_ahead:
+                is_refreshing_ahead = self._start_refresh_ahead_locked(own, now)
+        if is_refreshing_ahead:
             self._work_in_background(own, self._fetch)
         return Use(cached.credential)
 
-    def _may_run_again_locked(self, origin: Hashable, now: float) -> bool:
-        """Whether a 401 from `origin` may run the provider."""
+    def _can_run_again_locked(self, origin: Hashable, now: float) -> bool:
+        """Return whether a 401 from `origin` may run the provider, and count it."""
         limit = self._rate_limits.get(origin, UNLIMITED)
-        allows = limit.allows(now)
-        # Ordered by the last 401: the first is the origin that has not answered 401 for longest.
+        is_allowed = limit.allows(now)
+        # Ordered by the last 401: the first is the origin whose last 401 is oldest.
         self._rate_limits.pop(origin, None)
         if len(self._rate_limits) >= _MAX_ORIGINS:
             del self._rate_limits[next(iter(self._rate_limits))]
-        self._rate_limits[origin] = limit.after_run(now, self._jitter()) if allows else limit.after_401(now)
-        return allows
+        self._rate_limits[origin] = (
+            limit.after_run(now, self._jitter()) if is_allowed else limit.after_401(now)
+        )
+        return is_allowed
 
     def _raise_if_backing_off_locked(self, now: float) -> None:
         if self._failure is not None and now < self._retry_at:
@@ -246,7 +248,7 @@ class RefreshableSource(ProcessBound, SingleFlight[Credential]):
         return Lead(call)
 
     def _start_refresh_ahead_locked(self, call: Call[Credential], now: float) -> bool:
-        """Whether to refresh now, while the credential is valid. Later requests do not try again."""
+        """Return whether to refresh ahead now. Later requests do not start another refresh."""
         if self._call is not None or now < self._retry_at:
             return False
         cached = self._cached
@@ -282,27 +284,27 @@ class RefreshableSource(ProcessBound, SingleFlight[Credential]):
             call.leader_thread = threading.get_ident()
             started = self._clock.monotonic(), self._clock.time()
             # `release` may cancel the call before there is a process to stop.
-            answer = self._provider.fetch(lambda: call.cancelled)
-            credential = self._build_credential(answer)
+            response = self._provider.fetch(lambda: call.cancelled)
+            credential = self._build_credential(response)
             certificate = credential.client_certificate
             validity = read_validity(certificate) if certificate else None
         except KubeAuthError as error:
             self._fail(call, error)
         except Exception as error:
-            what = type(error).__name__
-            logger.error("unexpected %s in:\n%s", what, traceback_locations(error))  # noqa: TRY400 -- secrets
+            kind = type(error).__name__
+            logger.error("unexpected %s in:\n%s", kind, traceback_locations(error))  # noqa: TRY400 -- secrets
             self._fail(call, self._internal_error(error))
         except BaseException as error:  # Ctrl-C
             # Local variables of its frames may hold a secret.
             traceback.clear_frames(error.__traceback__)
             raise
         else:
-            self._store(call, credential, validity, answer.expires, started)
+            self._store(call, credential, validity, response.expires, started)
         finally:
             self._cancel(call)
 
-    def _build_credential(self, answer: ProviderCredential) -> Credential:
-        credential, before = build_credential(answer, self._provider), self._cached.credential
+    def _build_credential(self, response: ProviderCredential) -> Credential:
+        credential, before = build_credential(response, self._provider), self._cached.credential
         certificate = credential.client_certificate
         if certificate is not None and certificate == before.client_certificate:
             # The same object, so that its connections stay in use.
@@ -317,7 +319,7 @@ class RefreshableSource(ProcessBound, SingleFlight[Credential]):
         expires_at: float | None,
         started: tuple[float, float],
     ) -> None:
-        """Cache what a run returned. `started` is when it began, by either clock."""
+        """Cache the credential of a run. `started` is when it began, by the monotonic and the wall clock."""
         with self._lock:
             now, date = self._clock.monotonic(), self._clock.time()
             before = self._cached
@@ -325,11 +327,11 @@ class RefreshableSource(ProcessBound, SingleFlight[Credential]):
             is_expired = expires_at is not None and expires_at < date
             is_unchanged = is_expired and before.is_unchanged(credential, expires_at, since=started[1])
             if is_expired and not is_unchanged:
-                self._back_off_locked(_expired_on_arrival(self._provider), now)
+                self._back_off_locked(_build_expired_error(self._provider), now)
             elif not is_expired:
                 self._failure, self._failures, self._retry_at = None, 0, -math.inf
-            # An expired credential is returned once all the same (X45), but a valid one stays cached. Also
-            # after a 401: other servers may accept the credential that one has rejected.
+            # An expired credential is still returned once (X45), but does not replace a valid one, even after
+            # a 401: other servers may accept the credential that one has rejected.
             if is_expired and before.is_valid(now, date):
                 self._postpone_refresh_locked(call, now, date)
             elif not is_unchanged:
@@ -342,11 +344,16 @@ class RefreshableSource(ProcessBound, SingleFlight[Credential]):
                     seconds=now - started[0],
                     jitter=self._jitter(),
                 )
-        what = self._provider.source, credential_kind(credential), now - started[0], expiry_suffix(expires_at)
-        logger.info("%s returned a %s in %.1f s%s", *what)
+        logger.info(
+            "%s returned a %s in %.1f s%s",
+            self._provider.source,
+            credential_kind(credential),
+            now - started[0],
+            expiry_suffix(expires_at),
+        )
         self._observer.on_refresh(reason=call.reason, succeeded=not is_expired)
         self._observe(before, self._cached, date)
-        # Waiters with an unchanged credential decide again: by now the provider knows that it is expired.
+        # If it is unchanged, it has expired during the run: waiters decide again, and one starts another run.
         call.complete(None if is_unchanged else credential)
 
     def _observe(self, before: CachedCredential, after: CachedCredential, date: float) -> None:
@@ -373,17 +380,17 @@ class RefreshableSource(ProcessBound, SingleFlight[Credential]):
                 self._back_off_locked(error, now)
             self._postpone_refresh_locked(call, now, date)
             cached = self._cached
-            # A client that came after the last one left does not want the run cancelled: it decides again.
+            # A client that was created after the last one was closed needs a credential: it decides again.
             result = None if call.cancelled and self._clients else error
         if cached.is_valid(now, date) and not call.cancelled:
             logger.warning(
-                "credential refresh failed; using the cached credential%s: %s", _until(cached), error
+                "credential refresh failed; using the cached credential%s: %s", _format_until(cached), error
             )
         self._observer.on_refresh(reason=call.reason, succeeded=False)
         call.complete(result)
 
     def _end_call_locked(self, call: Call[Credential]) -> None:
-        if self._call is call:  # else it was dropped, and another may have started
+        if self._call is call:  # otherwise it was cancelled, and another may have started
             self._call = None
 
     def _back_off_locked(self, error: KubeAuthError, now: float) -> None:
@@ -403,13 +410,13 @@ class RefreshableSource(ProcessBound, SingleFlight[Credential]):
         )
 
 
-def _until(cached: CachedCredential) -> str:
+def _format_until(cached: CachedCredential) -> str:
     expires = to_datetime(cached.expires_at) if math.isfinite(cached.expires_at) else None
     return f" until it expires at {expires:%Y-%m-%dT%H:%M:%SZ}" if expires else ""
 
 
-def _expired_on_arrival(provider: CredentialProvider) -> KubeAuthError:
+def _build_expired_error(provider: CredentialProvider) -> KubeAuthError:
     return provider.invalid_output_error(
         f"{provider.description} returned an expired credential",
-        "Check the clock of this machine, and the lifetime of what it returns.",
+        "Check the clock of this machine, and the lifetime of the credential.",
     )

@@ -1,8 +1,8 @@
 """Single flight: callers that need the same value at the same time share one run, in threads and event loops.
 
 A call to `SingleFlight.run` or `arun` **uses** a cached value, **waits** for the run of another caller, or
-**leads**: it does the work, and all callers that wait get its result. Which of the three is decided by the
-subclass, under its own lock, by one function for sync and async callers. No lock is held during the work.
+**leads**: it does the work, and all callers that wait get its result. The subclass decides which of them,
+under its own lock, with the same function for sync and async callers. No lock is held during the work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Call(Generic[T]):
     def __init__(self) -> None:
         self.reason = ""
         self.key: Hashable = None
-        """What the run is for, if several runs can be in progress."""
+        """The key of the run, for subclasses with several runs in progress."""
         self.cancelled = False
         self.leader_thread: int | None = None
         self._result: T | KubeAuthError | None = None
@@ -43,9 +43,9 @@ class Call(Generic[T]):
         return self._is_done
 
     def complete(self, result: T | KubeAuthError | None) -> None:
-        """Wake all waiters. None: there is no result, and each of them decides again.
+        """Set the result, and wake all waiters. With None there is no result, and each waiter decides again.
 
-        The first result counts. Later calls only wake waiters that an interrupted call has missed.
+        The first call sets the result. Later calls only wake waiters that an interrupted call has missed.
         """
         with self._lock:
             if not self._is_done:
@@ -54,7 +54,7 @@ class Call(Generic[T]):
             waiter.set()
 
     def result(self) -> T | None:
-        """Return the result, or None if there is none. Raises a copy of the error if the run failed."""
+        """Return the result; None if the run had none. Raise a copy of the error if it failed."""
         result = self._result
         if isinstance(result, KubeAuthError):
             raise copy_error(result) from result.__cause__
@@ -68,12 +68,12 @@ class Call(Generic[T]):
             self._waiters.discard(waiter)
 
     async def await_done(self) -> None:
-        """Wait in a thread until it is done. Cancelling ends the thread, and nothing else."""
+        """Wait in a thread until it is done. Cancelling stops that thread, not the run."""
         waiter = self._add_waiter()
         try:
             await run_in_thread(waiter.wait)
         finally:
-            # The thread must not outlive the wait: the process would not exit before it.
+            # The thread must not outlive the wait: the process would not exit before the thread.
             with self._lock:
                 self._waiters.discard(waiter)
             waiter.set()
@@ -111,7 +111,7 @@ class Lead(Generic[T]):
 
 Decision: TypeAlias = Use[T] | Wait[T] | Lead[T]
 Decide: TypeAlias = Callable[[Call[T]], Decision[T]]
-"""Gets a new call, for the case that the caller leads: other callers can find it from then on."""
+"""Receives a new call, which other callers can find if the decision is to lead it."""
 Work: TypeAlias = Callable[[Call[T]], None]
 """Does the work of a call and completes it, whatever happens."""
 
@@ -152,7 +152,7 @@ class SingleFlight(ABC, Generic[T]):
             except BaseException:
                 self._cancel(own)
                 raise
-            # Of all tasks of an event loop, one waits in a thread; the others find that the call is done.
+            # Only one task of an event loop waits in a thread; the others then find that the call is done.
             async with loop_lock(decision.call):
                 if not decision.call.is_done:
                     await self._await_done(decision.call)
@@ -160,7 +160,7 @@ class SingleFlight(ABC, Generic[T]):
                 return result
 
     def _work_in_background(self, call: Call[T], work: Work[T]) -> None:
-        """In a daemon thread, which neither exit nor a cancelled caller waits for."""
+        """Run `work` in a daemon thread, so that neither exit nor a cancelled caller waits for it."""
         thread = threading.Thread(target=work, args=(call,), name="kubeauth-refresh", daemon=True)
         call.leader_thread = None  # `work` sets it
         try:
@@ -201,11 +201,11 @@ class SingleFlight(ABC, Generic[T]):
     @property
     @abstractmethod
     def _name(self) -> str:
-        """What is run, for messages."""
+        """The name of what is run, for messages."""
 
     @abstractmethod
     def _error(self, message: str) -> KubeAuthError:
-        """Return an error of the subclass's kind."""
+        """Return an error of the subclass's type."""
 
     @abstractmethod
     def _fail(self, call: Call[T], error: KubeAuthError) -> None:
@@ -215,16 +215,16 @@ class SingleFlight(ABC, Generic[T]):
     def _cancel(self, call: Call[T]) -> None:
         """Complete a call without a result, if it is not done: the callers that wait decide again.
 
-        Ctrl-C, or another exception of a signal handler, can come between any two instructions. The leader
-        calls this in that case, from the moment that other callers can find its call.
+        A signal handler can raise between any two instructions, as Ctrl-C does. Then the leader calls this,
+        since other callers may already wait for its call.
         """
 
 
 def copy_error(error: KubeAuthError) -> KubeAuthError:
-    """Return a copy for another caller: one object would collect the tracebacks of all."""
+    """Return a copy for another caller: a shared error would collect the tracebacks of all callers."""
     return copy.copy(error)
 
 
 def traceback_locations(error: Exception) -> str:
-    """Return files and lines, which may be logged. The message may not: it can quote secrets."""
+    """Return the files and lines of a traceback, for the log. The message may contain secrets."""
     return "".join(traceback.format_tb(error.__traceback__))

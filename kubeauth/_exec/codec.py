@@ -35,7 +35,7 @@ def decode_exec_info(text: str) -> DecodedExecInfo | str:
         document = read_json(text.encode("utf-8", "surrogatepass"))
         return _check_kind(document) or _decode_spec(document)
     except (DocumentError, _InvalidField) as error:
-        return f"decode: {error}. An {KIND} in JSON is wanted, as kubectl and kubeauth send it."
+        return f"decode: {error}. It must be an {KIND} in JSON, as kubectl and kubeauth send it."
 
 
 def _check_kind(document: Json) -> str | None:
@@ -62,34 +62,34 @@ def _decode_spec(document: dict[str, Any]) -> DecodedExecInfo:
 
 
 def _decode_cluster(document: dict[str, Any]) -> ExecCluster:
-    at = "spec.cluster."
+    parent = "spec.cluster."
     return ExecCluster(
-        server=_read_field(document, at, "server", str) or "",
-        tls_server_name=_read_field(document, at, "tls-server-name", str) or "",
-        insecure_skip_tls_verify=bool(_read_field(document, at, "insecure-skip-tls-verify", bool)),
-        certificate_authority_data=_read_bytes(document, at, "certificate-authority-data"),
-        proxy_url=_read_field(document, at, "proxy-url", str) or "",
-        disable_compression=bool(_read_field(document, at, "disable-compression", bool)),
+        server=_read_field(document, parent, "server", str) or "",
+        tls_server_name=_read_field(document, parent, "tls-server-name", str) or "",
+        insecure_skip_tls_verify=bool(_read_field(document, parent, "insecure-skip-tls-verify", bool)),
+        certificate_authority_data=_read_bytes(document, parent, "certificate-authority-data"),
+        proxy_url=_read_field(document, parent, "proxy-url", str) or "",
+        disable_compression=bool(_read_field(document, parent, "disable-compression", bool)),
         config=document.get("config"),
     )
 
 
-def _read_bytes(document: dict[str, Any], at: str, name: str) -> bytes:
-    text = _read_field(document, at, name, str) or ""
+def _read_bytes(document: dict[str, Any], parent: str, name: str) -> bytes:
+    text = _read_field(document, parent, name, str) or ""
     try:
         # As Go: line breaks are skipped, anything else that is not base64 is an error.
         return binascii.a2b_base64(text.replace("\n", "").replace("\r", ""), strict_mode=True)
     except ValueError:
-        raise _InvalidField(f"{at}{name} is not valid base64") from None
+        raise _InvalidField(f"{parent}{name} is not valid base64") from None
 
 
 _TYPE_NAMES: dict[type, str] = {str: "a string", bool: "true or false", dict: "an object"}
 
 
-def _read_field(document: dict[str, Any], at: str, name: str, kind: type[_T]) -> _T | None:
+def _read_field(document: dict[str, Any], parent: str, name: str, kind: type[_T]) -> _T | None:
     value = document.get(name)
     if value is not None and type(value) is not kind:
-        raise _InvalidField(f"{at}{name} must be {_TYPE_NAMES[kind]}")
+        raise _InvalidField(f"{parent}{name} must be {_TYPE_NAMES[kind]}")
     return value
 
 
@@ -118,7 +118,7 @@ def _encode_cluster(cluster: ExecCluster) -> dict[str, Json]:
 
 @dataclass(frozen=True, slots=True)
 class ProviderCredential:
-    """What a plugin or an OIDC issuer returned: a token, a client certificate, or both, and their expiry."""
+    """The response of a plugin or OIDC issuer: a token, a client certificate, or both, and their expiry."""
 
     token: Secret[str] | None
     certificate: bytes | None = field(repr=False)
@@ -129,7 +129,7 @@ class ProviderCredential:
 
 @dataclass(frozen=True, slots=True)
 class InvalidOutput:
-    """Why a plugin's output is invalid, in client-go's words, and what to do about it."""
+    """Why a plugin's output is invalid, as client-go reports it, and what to do about it."""
 
     reason: str
     advice: str
@@ -140,8 +140,8 @@ _PRINT_ONE = (
     "what it prints."
 )
 _SET_VERSION = (
-    "Set apiVersion in users[].user.exec to what the plugin speaks, or install a version of it that speaks "
-    "this one."
+    "Set apiVersion in users[].user.exec to the version that the plugin supports, or install a plugin that "
+    "supports this one."
 )
 
 
@@ -167,7 +167,7 @@ def _decode_credential(document: Json, api_version: str) -> ProviderCredential |
         return head
     version, kind = head
     if version and (version not in API_VERSIONS or kind not in ("", KIND)):
-        # They are untrusted text.
+        # Untrusted text.
         shown = [part if part.isprintable() and len(part) < 100 else "?" for part in (kind or KIND, version)]
         return InvalidOutput(
             f'decoding stdout: no kind "{shown[0]}" is registered for version "{shown[1]}"', _PRINT_ONE
@@ -206,7 +206,7 @@ def _decode_status(status: dict[str, Any]) -> ProviderCredential | InvalidOutput
         except (TypeError, ValueError):
             return InvalidOutput(
                 "decoding stdout: expirationTimestamp is not a time",
-                "It must be RFC 3339 with a zone, as 2030-01-02T15:04:05Z.",
+                "It must be RFC 3339 with a time zone, as 2030-01-02T15:04:05Z.",
             )
     return ProviderCredential(
         token=Secret(token) if token else None,
@@ -217,7 +217,7 @@ def _decode_status(status: dict[str, Any]) -> ProviderCredential | InvalidOutput
 
 
 def _read_strings(values: dict[str, Any], *names: str) -> list[str] | InvalidOutput:
-    """Return the values of these fields, empty if absent; or the first that is not a string."""
+    """Return the values of these fields, empty if absent; or a problem if one is not a string."""
     found: list[str] = []
     for name in names:
         value = values.get(name)

@@ -19,17 +19,17 @@ ALLOWLIST = "Allowlist"
 
 @dataclass(frozen=True, slots=True)
 class PluginPolicy:
-    """Which exec plugins may run. Make one with `allow_all()`, `deny_all()` or `allowlist([...])`."""
+    """Which exec plugins may run. Create one with `allow_all()`, `deny_all()` or `allowlist([...])`."""
 
     kind: str = ALLOW_ALL
     """`AllowAll`, `DenyAll` or `Allowlist`."""
     commands: tuple[str, ...] = ()
-    """What an `Allowlist` allows."""
+    """The commands that an `Allowlist` allows."""
 
     def __post_init__(self) -> None:
         check_fields(self, _FIELDS)
         object.__setattr__(self, "kind", self.kind or ALLOW_ALL)
-        problem = policy_problem(
+        problem = find_policy_problem(
             self.kind, self.commands if self.kind == ALLOWLIST else self.commands or None
         )
         if problem:
@@ -37,7 +37,7 @@ class PluginPolicy:
 
     @classmethod
     def allow_all(cls) -> Self:
-        """Any plugin may run: what client-go and kubectl do unless told otherwise."""
+        """Any plugin may run: the default of client-go and kubectl."""
         return cls(ALLOW_ALL)
 
     @classmethod
@@ -47,17 +47,17 @@ class PluginPolicy:
 
     @classmethod
     def allowlist(cls, commands: Sequence[str]) -> Self:
-        """Only these may run: names looked up on PATH, or absolute paths."""
-        return cls(ALLOWLIST, cast("tuple[str, ...]", commands))  # a list becomes one in __post_init__
+        """Only these commands may run: names that are looked up on PATH, or absolute paths."""
+        return cls(ALLOWLIST, cast("tuple[str, ...]", commands))  # __post_init__ converts a list
 
 
 _FIELDS = field_types(PluginPolicy)
 
 
-def policy_problem(kind: str, commands: Sequence[str] | None) -> str | None:
-    """Return why a policy is invalid, in client-go's words; None if it is valid.
+def find_policy_problem(kind: str, commands: Sequence[str] | None) -> str | None:
+    """Return why a policy is invalid, as client-go reports it; None if it is valid.
 
-    `commands` is None if there is no list at all, which is not the same as an empty list.
+    `commands` is None if there is no list, which is not the same as an empty list.
     """
     if kind in ("", ALLOW_ALL, DENY_ALL):
         if commands is not None:
@@ -84,14 +84,13 @@ def policy_problem(kind: str, commands: Sequence[str] | None) -> str | None:
 
 
 def clean_path(path: str) -> str:
-    """Return the shortest equal path, as Go's filepath.Clean."""
+    """Return the shortest equivalent path, as Go's filepath.Clean."""
     cleaned = os.path.normpath(path)
     # In POSIX `//x` may differ from `/x`, so normpath leaves it; Go does not.
     return cleaned[1:] if os.sep == "/" and cleaned.startswith("//") else cleaned
 
 
 INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
-
 
 # Every error about getting a credential starts with this, as in kubectl.
 ERROR_PREFIX = "getting credentials: "
@@ -106,7 +105,7 @@ class ExecOptions:
     refresh_ahead: bool = True
     """Whether to refresh in the background, before the credential expires."""
     stdin_unavailable: bool = False
-    """Whether the program needs stdin for itself: then no plugin may prompt the user."""
+    """Whether the application uses stdin itself: then no plugin may prompt the user."""
     stdin_unavailable_message: str = ""
     """The reason, for the error of a plugin that must prompt."""
 
@@ -125,17 +124,17 @@ _OPTIONS_FIELDS = field_types(ExecOptions)
 class ExecConfig:
     """An exec plugin as configured in a kubeconfig, with the options and policy for running it.
 
-    Arguments, environment and cluster configuration may hold secrets: they are not printed. A field of
-    another type than it says is a ConfigError; a list is accepted for a tuple.
+    Arguments, environment and cluster configuration may contain secrets, so its repr hides them. A value of
+    the wrong type is a ConfigError; a list is accepted for a tuple.
     """
 
     command: str
-    """A name to be found on PATH, or a path."""
+    """A path, or a name that is looked up on PATH."""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=lambda: HiddenDict[str, str]())
     """Added to the environment of this process."""
     api_version: str
-    """`client.authentication.k8s.io/v1`, or `v1beta1` of it."""
+    """`client.authentication.k8s.io/v1` or `client.authentication.k8s.io/v1beta1`."""
     interactive_mode: str = ""
     """Whether it may prompt the user: `Never`, `IfAvailable` or `Always`."""
     provide_cluster_info: bool = False
@@ -157,26 +156,26 @@ class ExecConfig:
             object.__setattr__(self, "cluster_config", copy_plain(self.cluster_config))
         except DocumentError as error:
             reason = error.reason
-        except Exception as error:  # of an object of the caller, whose text may quote a value
+        except Exception as error:  # raised by an object of the caller; its message may quote a value
             reason = f"reading it raised {type(error).__name__}"
         else:
             return
         raise ConfigError(f"ExecConfig.cluster_config must be JSON: {reason}")
 
     def hidden(self) -> list[str]:
-        """Return the names of the fields that are set, and are neither printed nor pickled."""
+        """Return the names of the fields that are set, and that are neither printed nor pickled."""
         return [name for name in ("args", "env", "cluster_config") if getattr(self, name)]
 
     def __reduce__(self) -> tuple[object, ...]:
         if hidden := self.hidden():
             raise ConfigError(
-                f"this ExecConfig may hold secrets ({', '.join(hidden)}), so it cannot be pickled; "
+                f"this ExecConfig may contain secrets ({', '.join(hidden)}), so it cannot be pickled; "
                 "send the path of a kubeconfig, and call load_config there"
             )
         return _rebuild, ({field.name: getattr(self, field.name) for field in fields(self)},)
 
     def __repr__(self) -> str:
-        # As in client-go without the install hint: untrusted, and of no use here.
+        # As in client-go without the install hint, which is untrusted.
         config = HIDDEN if self.cluster_config is not None else "None"
         args = f"<{len(self.args)} hidden>" if self.args else "()"
         return (

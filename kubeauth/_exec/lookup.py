@@ -1,4 +1,4 @@
-"""Find a plugin's command (X12-X14), check the policy (P4-P8), limit the install hint (X28, X29)."""
+"""Find a plugin's command (X12-X14), check the plugin policy (P4-P8), limit the install hint (X28, X29)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NotFound:
 
 
 def has_separator(command: str) -> bool:
-    """Whether it is a path; a bare name is looked up on PATH."""
+    """Return whether `command` is a path. A bare name is looked up on PATH."""
     return os.path.basename(command) != command
 
 
@@ -34,9 +34,9 @@ def find_command(command: str, path: str) -> str | NotFound:
         found = clean_path(os.path.join(directory or ".", command))
         if _is_executable(found):
             if not os.path.isabs(found):
-                # Otherwise any user who can write to the working directory could choose the plugin.
+                # Otherwise any user who can write to the current directory could replace the plugin.
                 return NotFound(
-                    "it was found in the current directory, by an entry of PATH that is not absolute"
+                    "it was found relative to the current directory, by an entry of PATH that is not absolute"
                 )
             return found
     return NotFound("executable file not found in $PATH")
@@ -110,7 +110,7 @@ class HintLimit:
         self._shown = 0
 
     def allows(self) -> bool:
-        """Whether it may be shown again. Called by one thread at a time."""
+        """Return whether the hint may be shown again. Called by one thread at a time."""
         now = self._now()
         if self._since is None or now - self._since >= self._interval:
             self._since, self._shown = now, 0

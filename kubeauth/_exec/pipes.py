@@ -24,17 +24,19 @@ _LONG_LINE = b"(one line, too long to repeat)"
 
 
 def has_stderr() -> bool:
-    """Whether this process has a stderr. If not, descriptor 2 may be any other file."""
+    """Return whether this process has a stderr. If not, descriptor 2 may be any file."""
     ours = sys.__stderr__
     return ours is not None and not ours.closed
 
 
 class OutputReader(Protocol):
+    """Reads the output of a child process."""
+
     is_too_large: bool
     """Whether there was more output than the limit."""
 
     def read(self, seconds: float) -> bool:
-        """Read for up to `seconds`. Returns whether both streams are at EOF."""
+        """Read for up to `seconds`. Return whether both streams are at EOF."""
         ...
 
     def output(self) -> bytes: ...
@@ -59,17 +61,17 @@ def open_reader(
     copy_stderr: bool,
     stdin_data: StdinData | None,
 ) -> OutputReader:
-    """Return a reader that works on this system."""
-    kind = PollReader if hasattr(select, "poll") else ThreadReader
-    return kind(
+    """Return a reader for this system."""
+    cls = PollReader if hasattr(select, "poll") else ThreadReader
+    return cls(
         popen, max_output=max_output, max_tail=max_tail, copy_stderr=copy_stderr, stdin_data=stdin_data
     )
 
 
-def drain(pump: OutputReader) -> None:
+def drain(reader: OutputReader) -> None:
     """Read what is still in the pipes after exit, without waiting."""
     for _ in range(_MAX_DRAIN_READS):
-        if pump.is_too_large or pump.read(0.0):
+        if reader.is_too_large or reader.read(0.0):
             return
 
 
@@ -89,7 +91,7 @@ class _Output:
     def stderr_tail(self) -> bytes:
         if not self._is_cut:
             return bytes(self._tail)
-        # Whole lines: redaction would not recognise half a secret.
+        # Whole lines only: redaction would not recognise half a secret.
         return bytes(self._tail).partition(b"\n")[2] or _LONG_LINE
 
     def _add_output(self, data: bytes) -> None:
@@ -112,7 +114,7 @@ class _Output:
 
 
 class PollReader(_Output):
-    """For POSIX: needs no thread, and does not hang if a grandchild holds the other end."""
+    """For POSIX: uses no thread, and does not hang if a grandchild holds the other end open."""
 
     def __init__(
         self,
@@ -132,8 +134,8 @@ class PollReader(_Output):
         for descriptor in self._open:
             self._poll.register(descriptor, select.POLLIN)
         self._our_stderr = _open_stderr_nonblocking() if self._copies_stderr else _STDERR
-        # What is not copied to our stderr yet, and the descriptor it came from. Until it is, no more is read:
-        # as with an inherited stderr, the process blocks while ours is not read.
+        # Bytes that are not copied to our stderr yet, and the descriptor they came from. No more are read
+        # until they are copied: as with an inherited stderr, the process blocks while ours is not read.
         self._uncopied = b""
         self._uncopied_from = -1
         self._stdin = stdin_data.stdin if stdin_data is not None else None
@@ -164,7 +166,7 @@ class PollReader(_Output):
         except BlockingIOError:
             return
         except OSError:
-            self._unwritten = self._unwritten[:0]  # it has closed its stdin, which is allowed
+            self._unwritten = self._unwritten[:0]  # the process closed its stdin, which is allowed
         if not self._unwritten:
             self._poll.unregister(self._stdin_fd)
             self._close_stdin()
@@ -209,10 +211,10 @@ class PollReader(_Output):
 
 
 def _open_stderr_nonblocking() -> int:
-    """Return our stderr; opened again, non-blocking, if it is a terminal.
+    """Return our stderr; if it is a terminal, open it again, non-blocking.
 
-    A terminal that is stopped, or not read, accepts less than poll reports, and would block us. O_NONBLOCK on
-    the existing descriptor would affect all processes that share it.
+    Writing to a terminal that is stopped (Ctrl-S) can block, even if poll reports that it is writable.
+    O_NONBLOCK on the existing descriptor would affect all processes that share it.
     """
     with suppress(OSError):
         return os.open(os.ttyname(_STDERR), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
@@ -220,7 +222,7 @@ def _open_stderr_nonblocking() -> int:
 
 
 class ThreadReader(_Output):
-    """For Windows, where pipes cannot be polled: a thread per stream."""
+    """For Windows, where pipes cannot be polled: uses a thread per stream."""
 
     def __init__(
         self,
@@ -243,13 +245,13 @@ class ThreadReader(_Output):
         for thread in self._threads:
             thread.start()
         if stdin_data is not None:
-            # Not joined: it ends when all is written, or when the other end is closed.
+            # Not joined: it returns when all is written, or when the other end is closed.
             threading.Thread(
                 target=_write_stdin, args=(stdin_data,), name="kubeauth-input", daemon=True
             ).start()
 
     def _read_stream(self, stream: IO[bytes], add: Callable[[bytes], None]) -> None:
-        # The thread closes the stream: only it knows when it no longer reads.
+        # Closed by the thread that reads it, so that it is never closed during a read.
         with stream:
             while not self.is_too_large and (data := os.read(stream.fileno(), _CHUNK)):
                 add(data)
@@ -266,11 +268,11 @@ class ThreadReader(_Output):
         return not any(thread.is_alive() for thread in self._threads)
 
     def __exit__(self, *_: object) -> None:
-        """Threads end when the other end is closed; they are not joined."""
+        """Do not join the threads: they return when the other end is closed."""
 
 
 def _write_stdin(stdin_data: StdinData) -> None:
-    # As above, the thread closes the stream. A process that does not want the data closes its end.
+    # Closed by the thread that writes it. OSError if the process closed its stdin without reading everything.
     with stdin_data.stdin as stdin, suppress(OSError, ValueError):
         unwritten = memoryview(stdin_data.data)
         while unwritten:

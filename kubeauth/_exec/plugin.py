@@ -55,7 +55,7 @@ NOT_FOUND_ERROR, INTERNAL_ERROR = "plugin_not_found_error", "client_internal_err
 
 
 class Plugin:
-    """A configured exec plugin. Runs it; does not cache what it returned."""
+    """Runs a configured exec plugin. Caches nothing."""
 
     description = "exec plugin"
     holds_unsaved_token = False
@@ -69,7 +69,7 @@ class Plugin:
         now: Callable[[], float] = time.monotonic,
         is_terminal: Callable[[], bool] | None = None,
     ) -> None:
-        """`cluster` is passed to a plugin with provideClusterInfo; `now` limits the install hint."""
+        """`cluster` is passed to a plugin with provideClusterInfo. `now` is the clock of the install hint."""
         self.command = clean_path(config.command)
         self._config = config
         self._cluster = cluster if config.provide_cluster_info else None
@@ -100,11 +100,11 @@ class Plugin:
         An expired credential is returned like any other. When `is_cancelled` becomes true, the plugin is
         killed and an error raised.
         """
-        answer = self._answer(is_cancelled)
-        if isinstance(answer, ProviderCredential):
-            return answer
-        # Raised here, in a frame that never held any of the output.
-        raise answer.error from answer.cause
+        outcome = self._run_and_decode(is_cancelled)
+        if isinstance(outcome, ProviderCredential):
+            return outcome
+        # Raised here, because this frame never held any of the output.
+        raise outcome.error from outcome.cause
 
     def error(self, message: str) -> PluginError:
         """Return an error about running the plugin."""
@@ -124,13 +124,13 @@ class Plugin:
         """In a forked child: running plugins belong to the parent."""
         self._children = set()
 
-    def _answer(self, is_cancelled: Callable[[], bool]) -> ProviderCredential | _Failure:
+    def _run_and_decode(self, is_cancelled: Callable[[], bool]) -> ProviderCredential | _Failure:
         config = self._config
-        interacts = decide_interactive(
+        interactive = decide_interactive(
             config.interactive_mode, config.options, is_terminal=self._is_terminal()
         )
-        if isinstance(interacts, str):
-            return self._needs_terminal(interacts)
+        if isinstance(interactive, str):
+            return self._needs_terminal(interactive)
         path = os.environ.get("PATH", "")
         found = find_command(self.command, path)
         denial_reason = self._policy_check.denial_reason(self.command, found, path)
@@ -138,20 +138,20 @@ class Plugin:
         if denial_reason is not None:
             return self._not_allowed(denial_reason)
         started = time.monotonic()
-        ended = self._run(found, interacts, is_cancelled)
-        status, code = (ended.status, 1) if isinstance(ended, _Failure) else _metric_status(ended)
+        result = self._run(found, interactive, is_cancelled)
+        status, code = (result.status, 1) if isinstance(result, _Failure) else _metric_status(result)
         self._observer.on_plugin_run(status=status, code=code, seconds=time.monotonic() - started)
-        if isinstance(ended, _Failure):
-            return ended
-        if ended.killed or ended.exit_code:
-            return _Failure(self._failed(ended, interacts))
-        credential = decode_output(ended.stdout, config.api_version)
+        if isinstance(result, _Failure):
+            return result
+        if result.killed or result.exit_code:
+            return _Failure(self._failed(result, interactive))
+        credential = decode_output(result.stdout, config.api_version)
         if isinstance(credential, InvalidOutput):
             return _Failure(self.invalid_output_error(credential.reason, credential.advice))
         return credential
 
     def _run(
-        self, found: str | NotFound, interacts: bool, is_cancelled: Callable[[], bool]
+        self, found: str | NotFound, interactive: bool, is_cancelled: Callable[[], bool]
     ) -> ProcessResult | _Failure:
         if isinstance(found, NotFound) and not has_separator(self.command):
             return self._not_found(found.reason)
@@ -159,10 +159,10 @@ class Plugin:
         path = self.command if isinstance(found, NotFound) else found
         info_size = 0
         try:
-            program, info_size = self._program(path, interacts)
+            program, info_size = self._build_program(path, interactive)
             return run(
                 program,
-                interactive=interacts,
+                interactive=interactive,
                 timeout=self._config.options.timeout,
                 children=self._children,
                 is_cancelled=is_cancelled,
@@ -170,7 +170,7 @@ class Plugin:
         except OSError as error:
             return self._not_started(error, path, info_size)
         except ValueError:
-            # Without its message, and not as the cause: it may quote an argument.
+            # Neither its message nor as the cause: it may quote an argument.
             return _Failure(
                 PluginNotStarted(
                     f"{ERROR_PREFIX}exec: an argument or environment variable for {self.command} is invalid: "
@@ -181,22 +181,22 @@ class Plugin:
                 status=INTERNAL_ERROR,
             )
 
-    def _program(self, path: str, interacts: bool) -> tuple[Program[str] | Program[bytes], int]:
+    def _build_program(self, path: str, interactive: bool) -> tuple[Program[str] | Program[bytes], int]:
         """Return the program to start, and the size of KUBERNETES_EXEC_INFO.
 
-        A method of its own: the variables of `_run` are in the traceback of a Ctrl-C.
+        A separate method, so that its variables are not in `_run`, whose frame is in the traceback of Ctrl-C.
         """
-        info = encode_exec_info(self._config.api_version, self._cluster, interactive=interacts)
+        info = encode_exec_info(self._config.api_version, self._cluster, interactive=interactive)
         added = {**self._config.env, EXEC_INFO_VARIABLE: info}
         return build_program(path, [self.command, *self._config.args], None, added), len(info)
 
-    def _needs_terminal(self, why: str) -> _Failure:
+    def _needs_terminal(self, reason: str) -> _Failure:
         advice = (
             "Set interactiveMode to Never, IfAvailable or Always."
-            if why.startswith("unknown")
+            if reason.startswith("unknown")
             else "Run this on a terminal, or log in first and set interactiveMode to IfAvailable."
         )
-        message = f"{ERROR_PREFIX}exec plugin cannot support interactive mode: {why}. {advice}"
+        message = f"{ERROR_PREFIX}exec plugin cannot support interactive mode: {reason}. {advice}"
         return _Failure(PluginNeedsTerminal(message, command=self.command))
 
     def _not_allowed(self, denial_reason: str) -> _Failure:
@@ -209,11 +209,11 @@ class Plugin:
             )
         )
 
-    def _not_found(self, why: str) -> _Failure:
+    def _not_found(self, reason: str) -> _Failure:
         message = f"{ERROR_PREFIX}exec: executable {self.command} not found"
         hint = escape_terminal(self._config.install_hint)
-        if not why.startswith("executable file not found"):
-            message += f": {why}"
+        if not reason.startswith("executable file not found"):
+            message += f": {reason}"
         if self._hints.allows():
             message += _INSTALL_ADVICE + (hint and f"\n\n{hint}")
         return _Failure(
@@ -241,11 +241,11 @@ class Plugin:
             )  # fmt: skip
         return _Failure(failure, error.with_traceback(None), status=NOT_FOUND_ERROR)
 
-    def _failed(self, ended: ProcessResult, interacted: bool) -> PluginError:
-        stderr = stderr_suffix(ended.stderr_tail)
+    def _failed(self, result: ProcessResult, interactive: bool) -> PluginError:
+        stderr = stderr_suffix(result.stderr_tail)
         # An interactive plugin writes to the terminal directly.
-        no_stderr = "Its output, if any, is above" if interacted else "It printed nothing to stderr"
-        if ended.killed == "timeout":
+        no_stderr = "Its output, if any, is above" if interactive else "It printed nothing to stderr"
+        if result.killed == "timeout":
             timeout = self._config.options.timeout or 0.0
             return PluginTimeout(
                 f"{ERROR_PREFIX}exec: executable {self.command} timed out after {timeout:g} seconds. "
@@ -253,11 +253,11 @@ class Plugin:
                 command=self.command,
                 timeout=timeout,
             )
-        if ended.killed == "output":
+        if result.killed == "output":
             return self.invalid_output_error(
                 f"it printed more than {MAX_OUTPUT // 2**20} MiB", "Is this command a credential plugin?"
             )
-        if ended.killed:
+        if result.killed:
             return PluginFailed(
                 f"{ERROR_PREFIX}exec: executable {self.command} was killed because the last client that used "
                 "it was closed",
@@ -265,17 +265,17 @@ class Plugin:
                 exit_code=-1,
             )
         return PluginFailed(
-            f"{ERROR_PREFIX}exec: executable {self.command} failed with exit code {ended.exit_code}"
-            f"{' (killed by a signal)' if ended.exit_code < 0 else ''}"
+            f"{ERROR_PREFIX}exec: executable {self.command} failed with exit code {result.exit_code}"
+            f"{' (killed by a signal)' if result.exit_code < 0 else ''}"
             f"{stderr or f'. {no_stderr}; run the command of users[].user.exec by hand to see why.'}",
             command=self.command,
-            exit_code=ended.exit_code,
-            stderr_tail=stderr_text(ended.stderr_tail),
+            exit_code=result.exit_code,
+            stderr_tail=stderr_text(result.stderr_tail),
         )
 
 
 def output_error(command: str, reason: str, advice: str) -> PluginOutputError:
-    """Return the error for a plugin that ran and returned invalid output."""
+    """Return an error for a plugin that ran and returned invalid output."""
     end = "" if reason.endswith("?") else "."
     message = f"{ERROR_PREFIX}{reason}{end} {advice} The plugin is {command}."
     return PluginOutputError(message, command=command, reason=reason)
@@ -283,7 +283,7 @@ def output_error(command: str, reason: str, advice: str) -> PluginOutputError:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """An error, returned to the frame that raises it."""
+    """An error that is returned to `fetch`, which raises it."""
 
     error: KubeAuthError
     cause: OSError | None = None
@@ -291,9 +291,9 @@ class _Failure:
     """The label of the attempt in metrics."""
 
 
-def _metric_status(ended: ProcessResult) -> tuple[str, int]:
+def _metric_status(result: ProcessResult) -> tuple[str, int]:
     # Invalid output is not an error here (M2): the run is counted before its output is decoded.
-    return (EXECUTION_ERROR if ended.exit_code else NO_ERROR), ended.exit_code
+    return (EXECUTION_ERROR if result.exit_code else NO_ERROR), result.exit_code
 
 
 def _stdin_is_terminal() -> bool:
@@ -301,13 +301,13 @@ def _stdin_is_terminal() -> bool:
 
 
 def decide_interactive(mode: str, options: ExecOptions, *, is_terminal: bool) -> bool | str:
-    """Return whether the plugin gets our standard input; or why it cannot run, in client-go's words."""
+    """Return whether the plugin gets our stdin; or why it cannot run, as client-go reports it."""
     if mode == "Never":
         return False
     if mode == "IfAvailable":
         return is_terminal and not options.stdin_unavailable
     if mode == "Always":
-        # In client-go's order.
+        # Checked in client-go's order.
         if not is_terminal:
             return "standard input is not a terminal"
         if options.stdin_unavailable:

@@ -1,4 +1,4 @@
-"""Run a process process to its end, and never leave one behind (X15-X18).
+"""Run a child process until it exits, and never leave one behind (X15-X18).
 
 Interactive: in our session and process group, with our stdin and stderr, without a timeout, so that the
 terminal works. Otherwise: in a session of its own, with limits on time and output.
@@ -25,7 +25,7 @@ from kubeauth._exec.lookup import escape_terminal
 from kubeauth._exec.pipes import OutputReader, StdinData, drain, open_reader
 from kubeauth._runtime import no_fork
 
-# The environment is bytes where the system has bytes, independent of the locale.
+# On POSIX the environment is bytes, independent of the locale.
 Text = TypeVar("Text", str, bytes)
 
 MAX_OUTPUT = 2**20
@@ -86,7 +86,7 @@ class ProcessResult:
 
 
 class PluginProcess:
-    """A process process that is about to run, or runs. May be killed from any thread, at any time."""
+    """A child process, before and while it runs. Can be killed from any thread, at any time."""
 
     def __init__(
         self, program: Program[str] | Program[bytes], *, interactive: bool, is_cancelled: Callable[[], bool]
@@ -95,7 +95,7 @@ class PluginProcess:
         self._interactive = interactive
         self._is_cancelled = is_cancelled
         # Guards start and reap: no signal is sent to a process or group whose number was reused, and `signal`
-        # waits for a start that is under way.
+        # waits for a start in progress.
         self._lock = threading.Lock()
         self._stopped = False
         self._owner = os.getpid()
@@ -127,7 +127,7 @@ class PluginProcess:
             except BaseException as error:
                 failures.append(error)
 
-        # Kept alive: what a signal handler raises while a thread object is being deleted is lost.
+        # Retained: an exception of a signal handler is lost while a thread object is being deleted.
         self._starter = thread = threading.Thread(target=work, name="kubeauth-start", daemon=True)
         try:
             thread.start()
@@ -148,7 +148,7 @@ class PluginProcess:
             if self._popen is None and not self._stopped and not self._is_cancelled():
                 _check_descriptors()
                 with self._open_stdin() as stdin:
-                    self._popen = subprocess.Popen(  # noqa: S603 -- this is what we are for
+                    self._popen = subprocess.Popen(  # noqa: S603 -- the user configured this command
                         program.arguments,
                         executable=program.path,
                         env=program.environment,
@@ -160,7 +160,7 @@ class PluginProcess:
 
     @contextmanager
     def _open_stdin(self) -> Generator[FileIO | int]:
-        """Yield the plugin's end. Ours is opened before, so that a process forked meanwhile can close it."""
+        """Yield the plugin's end. Ours is stored before, so that a process forked meanwhile can close it."""
         if self._program.input is None:
             yield subprocess.DEVNULL
             return
@@ -214,7 +214,7 @@ class PluginProcess:
             return True
 
     def reap(self) -> int:
-        """Return its exit code, after it has exited or was killed; -1 if it was never started."""
+        """Return its exit code after it has exited or was killed; -1 if it was never started."""
         with self._lock:
             return -1 if self._popen is None else self._popen.wait()
 
@@ -260,18 +260,18 @@ def _terminate_all() -> None:
     _terminate(list(_running))
 
 
-def _terminate(children: list[PluginProcess]) -> None:
-    """Terminate all in the time of one."""
-    end = time.monotonic() + _TERM_GRACE
+def _terminate(processes: list[PluginProcess]) -> None:
+    """Terminate all at the same time: wait for them together."""
+    deadline = time.monotonic() + _TERM_GRACE
     try:
-        for process in children:
+        for process in processes:
             process.cancel_start()
-        for process in children:
+        for process in processes:
             process.signal(signal.SIGTERM)
-        while time.monotonic() < end and not all(process.has_exited() for process in children):
+        while time.monotonic() < deadline and not all(process.has_exited() for process in processes):
             time.sleep(0.01)
     finally:  # also after a second Ctrl-C
-        for process in children:
+        for process in processes:
             process.signal(getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
@@ -298,14 +298,14 @@ def run(
     is_cancelled: Callable[[], bool],
     copy_stderr: bool = True,
 ) -> ProcessResult:
-    """Run `program` to its end. While it runs it is in `children`, so that callers can stop it.
+    """Run `program` until it exits. While it runs it is in `children`, so that callers can stop it.
 
     Its stderr is copied to ours if `copy_stderr`. When `is_cancelled` becomes true, it is killed, or not
     started. OSError or ValueError if it cannot be started. The process never outlives this call.
     """
     process = PluginProcess(program, interactive=interactive, is_cancelled=is_cancelled)
     try:
-        # Before the start, so that it can be stopped at any time.
+        # Before it starts, so that it can be stopped at any time.
         _running.add(process)
         children.add(process)
         popen = process.start()
@@ -324,7 +324,7 @@ def run(
                 killed = _wait(process, reader, None if interactive else timeout)
             finally:
                 if killed:
-                    # While its output is read: it may write on SIGTERM, and must not get SIGPIPE.
+                    # Before its pipes are closed: it may write on SIGTERM, and must not get SIGPIPE.
                     process.stop()
             drain(reader)
             code = process.reap()
@@ -358,7 +358,7 @@ def _terminate_uninterrupted(process: PluginProcess) -> None:
 
     for _ in range(_MAX_INTERRUPTS):
         with suppress(BaseException):
-            if not has_begun.is_set():  # two threads do no harm
+            if not has_begun.is_set():  # a second thread would be harmless
                 _start_thread(work)
             # Not `join`: in CPython 3.11 an interrupted join marks the thread as finished.
             is_done.wait()
@@ -367,7 +367,7 @@ def _terminate_uninterrupted(process: PluginProcess) -> None:
 
 def _start_thread(work: Callable[[], None]) -> None:
     try:
-        threading.Thread(target=work, name="kubeauth-end", daemon=True).start()
+        threading.Thread(target=work, name="kubeauth-stop", daemon=True).start()
     except RuntimeError as error:
         if not is_out_of_threads(error):
             raise
@@ -398,19 +398,19 @@ def _wait(process: PluginProcess, reader: OutputReader, timeout: float | None) -
 
 
 _START_ADVICE = {
-    errno.EACCES: "Make the file executable (chmod +x), and check that its directory may be entered.",
-    errno.ENOENT: "The file is there: is the interpreter in its first line?",
-    errno.ENOEXEC: "It is not a program: does a script begin with #! and its interpreter?",
+    errno.EACCES: "Make the file executable (chmod +x), and check the permissions of its directory.",
+    errno.ENOENT: "The file exists: check that the interpreter in its first line does, too.",
+    errno.ENOEXEC: "It is not an executable program. A script must start with #! and its interpreter.",
     errno.E2BIG: "Arguments and environment are too long for this system: shorten args and env.",
     errno.EMFILE: "This process has too many files open: raise its limit (ulimit -n), or look for a leak.",
     errno.ENFILE: "This machine has too many files open.",
     errno.EAGAIN: "No more processes are allowed: raise the limit (ulimit -u), or look for a leak.",
-    errno.ENOMEM: "There is not enough memory to start another program.",
+    errno.ENOMEM: "There is not enough memory to start another process.",
 }
 
 
 def start_advice(error: OSError) -> str:
-    """Return what to do about a program that could not be started."""
+    """Return what to do about a program that cannot be started; empty if unknown."""
     return _START_ADVICE.get(error.errno or 0, "")
 
 

@@ -1,4 +1,4 @@
-"""The frame of programs that print one response on stdout: exec plugins and image credential providers."""
+"""Run a program that reads a request and prints a response: an exec plugin or image credential provider."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def run_program(
 ) -> NoReturn:
     """Read the request, call `main`, write its response to stdout, and exit.
 
-    On an error stdout stays empty, stderr gets one line and the exit status is 1. Whatever `main`, or a
+    On an error nothing is printed to stdout, one line to stderr, and the exit status is 1. What `main`, or a
     program that it starts, prints to stdout goes to stderr.
     """
     status = 0
     try:
         with _stdout_to_stderr():
-            asked = read()
-            answer = main(asked)
-        write(asked, answer)
+            request = read()
+            response = main(request)
+        write(request, response)
     except KeyboardInterrupt:
         status = 130
     except Exception as error:
         status = 1
-        with suppress(OSError):  # stderr may be full: the exit status is still right
+        with suppress(OSError):  # stderr may be full; the exit status is still correct
             if os.environ.get(_TRACEBACK):
                 import traceback
 
@@ -49,12 +49,12 @@ def run_program(
     sys.exit(status)
 
 
-def raise_if_error(found: _T | KubeAuthError) -> _T:
-    """Return `found`, or raise it if it is an error."""
-    if isinstance(found, KubeAuthError):
+def raise_if_error(value: _T | KubeAuthError) -> _T:
+    """Return `value`, or raise it if it is an error."""
+    if isinstance(value, KubeAuthError):
         # Without the frames it was raised in: they may hold secrets.
-        raise found.with_traceback(None)
-    return found
+        raise value.with_traceback(None)
+    return value
 
 
 def _one_line(error: Exception) -> str:
@@ -65,13 +65,13 @@ def _one_line(error: Exception) -> str:
 
 @contextmanager
 def _stdout_to_stderr() -> Generator[None]:
-    """Redirect stdout to stderr, for child processes too: other text would invalidate the response."""
+    """Redirect stdout to stderr, also of child processes: other text would invalidate the response."""
     stdout, saved = sys.stdout, os.dup(1)
     try:
         os.dup2(2, 1)
         with redirect_stdout(sys.stderr):
             yield
     finally:
-        stdout.flush()  # what was printed through it goes to stderr, too
+        stdout.flush()  # what is still buffered goes to stderr, too
         os.dup2(saved, 1)
         os.close(saved)

@@ -146,8 +146,8 @@ def test_certificates_x40(server: APIServer, tmp_path: Path) -> None:
             (over.certificate, over.key, "refused"),
             (chained.certificate, over.key, "the private key does not match"),
             (intermediate.pem + chained.certificate, chained.key, "the private key does not match"),
-            (b"bm90IFBFTQ==", chained.key, "there is no certificate in it"),
-            (chained.certificate, b"bm90IFBFTQ==", "there is no private key"),
+            (b"bm90IFBFTQ==", chained.key, "it contains no certificate"),
+            (chained.certificate, b"bm90IFBFTQ==", "its key is not a private key"),
             (
                 b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
                 chained.key,

@@ -12,7 +12,7 @@ import yaml
 
 import kubeauth
 from kubeauth import PluginPolicy
-from kubeauth._exec.config import policy_problem
+from kubeauth._exec.config import find_policy_problem
 from kubeauth.errors import KubeAuthError, KubeConfigError, PluginNotAllowed, PluginNotFound
 from kubeauth.testing import APIServer
 from tests.conformance.plugins import Seen, ShellPlugin, counted, credential, exec_config, plugin, stanza_of
@@ -62,7 +62,7 @@ def test_the_matrix_t26_p4_p5(binaries: Path, policy: str) -> None:
 
 
 def outcome(policy: str, entries: list[str] | None, command: str) -> str:
-    if problem := policy_problem(policy, entries):
+    if problem := find_policy_problem(policy, entries):
         return "unknown" if problem.startswith("unknown plugin policy") else "inconsistent"
     try:
         plugin(exec_config(command, policy=PluginPolicy(policy, tuple(entries or ())))).fetch()

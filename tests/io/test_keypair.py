@@ -124,9 +124,9 @@ class TestWhatIsWrongWithIt:
 
     def test_each_has_its_sentence(self, authority: Authority) -> None:
         one, other = authority.client("a"), authority.client("b")
-        assert "no certificate in it" in self.why(b"", one.key)
-        assert "no private key beside it" in self.why(one.certificate, b"")
-        assert "no private key beside it" in self.why(one.certificate, one.certificate)
+        assert "it contains no certificate" in self.why(b"", one.key)
+        assert "its key is not a private key" in self.why(one.certificate, b"")
+        assert "its key is not a private key" in self.why(one.certificate, one.certificate)
         assert "does not match" in self.why(one.certificate, other.key)
         assert "cannot be parsed" in self.why(
             one.certificate[:100] + b"\n-----END CERTIFICATE-----\n", one.key

@@ -326,7 +326,7 @@ OTHER = Authority().client("alice")
         ({"key": PAIR.key}, "only certificate or key, not both"),
         ({"token": f"{SENTINEL}\n"}, "line break"),
         ({"token": f"{SENTINEL}é"}, "not ASCII"),
-        ({"token": f"{SENTINEL} "}, "blanks at its ends"),
+        ({"token": f"{SENTINEL} "}, "starts or ends with white space"),
         ({"token": SENTINEL.encode() + b"\xff"}, "token is not text"),
         ({"token": f"{SENTINEL}\ud800"}, "token is not text"),
         ({"token": [SENTINEL]}, "token is not text"),
@@ -335,8 +335,8 @@ OTHER = Authority().client("alice")
         ({"token": "t", "expires": 900}, "a datetime with a time zone"),
         ({"token": "t", "expires": datetime.timedelta.max}, "before the year 10000"),
         ({"token": "t", "expires": datetime.datetime.max.replace(tzinfo=datetime.timezone(-datetime.timedelta(hours=1)))}, "before the year 10000"),
-        ({"certificate": SENTINEL, "key": PAIR.key}, "there is no certificate in it"),
-        ({"certificate": PAIR.certificate, "key": SENTINEL}, "there is no private key beside it"),
+        ({"certificate": SENTINEL, "key": PAIR.key}, "it contains no certificate"),
+        ({"certificate": PAIR.certificate, "key": SENTINEL}, "its key is not a private key"),
         ({"certificate": PAIR.certificate, "key": OTHER.key}, "does not match the certificate"),
         ({"certificate": PAIR.certificate, "key": f"-----BEGIN PRIVATE KEY-----\n{SENTINEL}\n-----END PRIVATE KEY-----\n"}, "cannot be parsed"),
     ],
@@ -395,7 +395,7 @@ def failing(error: BaseException) -> Callable[[ExecInfo], Credential]:
         (failing(SystemExit(3)), 3, ""),
         (lambda _info: SENTINEL, 1, "my-plugin: the plugin must return a plugin.Credential, but it returned a str.\n"),
         (lambda _info: Credential(token=f"{SENTINEL}\n"), 1, "my-plugin: the plugin's token is not a valid HTTP header "
-                                           "value: it has a line break or another control character in it. Check where it comes from.\n"),
+                                           "value: it contains a line break or another control character. Check where it comes from.\n"),
     ],
 )  # fmt: skip
 def test_run_fails_with_a_line_and_a_status(

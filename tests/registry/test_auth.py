@@ -240,7 +240,7 @@ def test_a_registry_token_is_sent_as_it_is_9_9(face: Face, authority: Authority,
         assert driver.get(registry.url + MANIFEST).json()["user"] == "alice"
     assert registry.tokens.requests == []
     with client(face, authority, auth_of(face)(RegistryCredential(registry_token="two\nlines"))) as driver:
-        with pytest.raises(errors.ChallengeError, match="cannot be sent: it has a line break"):
+        with pytest.raises(errors.ChallengeError, match="cannot be sent: it contains a line break"):
             driver.get(registry.url + MANIFEST)
 
 

@@ -253,9 +253,9 @@ IGNORE_TRIO = pytest.mark.filterwarnings("ignore:.*:pytest.PytestUnraisableExcep
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (Answer(200, {"token": "evil\r\nX-Injected: 1"}), "its token cannot be sent: it has a line break"),
+        (Answer(200, {"token": "evil\r\nX-Injected: 1"}), "its token cannot be sent: it contains a line break"),
         (Answer(200, {"token": "tökén"}), "not ASCII"),
-        (Answer(200, {"token": " t "}), "blanks at its ends"),
+        (Answer(200, {"token": " t "}), "starts or ends with white space"),
         (Answer(200, {"token": "", "access_token": ""}), "there is no token in its reply"),
         (Answer(200, {"token": 7, "access_token": None}), "there is no token in its reply"),
         (Answer(200, ["token"]), "not a JSON object"),

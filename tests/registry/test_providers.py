@@ -280,7 +280,7 @@ class TestRun:
         script.path.write_text("#!/nowhere/python\n")
         failure = failure_of(providers.lookup(IMAGE))
         assert (failure.reason, failure.exit_code) == ("start", None)
-        assert "is the interpreter in its first line?" in str(failure)
+        assert "check that the interpreter in its first line does" in str(failure)
         assert isinstance(failure.__cause__, OSError)
         assert watching.ran == [("provider", True)]
 

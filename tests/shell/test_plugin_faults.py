@@ -100,14 +100,14 @@ FAULTS = {
     "bad interpreter": Fault(
         becomes(b"#!/no/such/interpreter\n"),
         errors.PluginNotStarted,
-        "The file is there: is the interpreter in its first line",
+        "The file exists: check that the interpreter in its first line does",
         {"errno": errno.ENOENT},
         ran=False,
     ),
     "not a program": Fault(
         becomes(b"\x00\x01\x02"),
         errors.PluginNotStarted,
-        "does a script begin with #!",
+        "A script must start with #!",
         {"errno": errno.ENOEXEC},
         ran=False,
     ),
@@ -203,12 +203,12 @@ FAULTS = {
     "another one's key": Fault(
         lambda plugin: plugin.prints(pair("carol", "dave")),
         OUTPUT,
-        "failed parsing client key/certificate: the private key does not match the certificate.*belong together",
+        "failed parsing client key/certificate: the private key does not match the certificate.*match each other",
     ),
     "garbage for a pair": Fault(
         prints(document({"clientCertificateData": "x", "clientKeyData": "y"})),
         OUTPUT,
-        "failed parsing client key/certificate: there is no certificate in it",
+        "failed parsing client key/certificate: it contains no certificate",
     ),
     "garbage in PEM": Fault(
         prints(
@@ -225,7 +225,7 @@ FAULTS = {
     "a token with a newline": Fault(
         prints(document({"token": "alices-token\n"})),
         OUTPUT,
-        r"its token is not a valid HTTP header value: it has a line break.*must return the token alone",
+        r"its token is not a valid HTTP header value: it contains a line break.*must return the token alone",
     ),
     "an end that is no time": Fault(
         prints(document({"token": "t", "expirationTimestamp": "tomorrow"})),

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from kubeauth import ExecConfig, ExecOptions, PluginPolicy
-from kubeauth._exec.config import clean_path, policy_problem
+from kubeauth._exec.config import clean_path, find_policy_problem
 from kubeauth._exec.lookup import escape_terminal
 from kubeauth.errors import ConfigError
 
@@ -38,7 +38,7 @@ def test_policies_by_name_p1() -> None:
     ],
 )
 def test_a_policy_must_be_consistent_p2(kind: str, commands: list[str] | None, problem: str | None) -> None:
-    found = policy_problem(kind, commands)
+    found = find_policy_problem(kind, commands)
     assert (problem is None and found is None) or (problem is not None and problem in (found or ""))
 
 

@@ -1,4 +1,4 @@
-"""Strangers' documents, field by field: zero values, misfits and faults by their place."""
+"""Untrusted documents, field by field: zero values, and problems with their place."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kubeauth.errors import Problem
 SENTINEL = "s3cr3t"
 
 
-def opened(document: dict[str, Any], *, strict: bool = False) -> tuple[Fields, Findings]:
+def open_document(document: dict[str, Any], *, strict: bool = False) -> tuple[Fields, Findings]:
     findings = Findings("/o", strict=strict)
     return findings.root(document), findings
 
 
-def told(problems: list[Problem]) -> list[tuple[str | None, str]]:
+def summarize(problems: list[Problem]) -> list[tuple[str | None, str]]:
     return [(problem.field, problem.message) for problem in problems]
 
 
 @pytest.mark.parametrize("document", [{}, {"x": None}])
 def test_what_is_absent_or_null_is_the_zero_value(document: dict[str, Any]) -> None:
-    fields, findings = opened(document)
+    fields, findings = open_document(document)
     assert fields.string("x") == ""
     assert fields.boolean("x") is False
     assert fields.strings("x") == ()
@@ -36,7 +36,7 @@ def test_what_is_absent_or_null_is_the_zero_value(document: dict[str, Any]) -> N
 
 def test_what_is_there_is_what_it_is() -> None:
     document = {"s": "a", "b": True, "l": ["a", None], "m": {"s": "b"}, "r": [{"s": "c"}, None, {"s": "d"}]}
-    fields, findings = opened(document)
+    fields, findings = open_document(document)
     assert fields.is_present
     assert (fields.string("s"), fields.boolean("b"), fields.strings("l")) == ("a", True, ("a", ""))
     assert fields.within("m").is_present
@@ -62,7 +62,7 @@ def test_what_is_there_is_what_it_is() -> None:
     ],
 )
 def test_a_field_of_another_type_is_the_zero_value_and_a_problem(value: Any, given: str) -> None:
-    fields, findings = opened({"x": value})
+    fields, findings = open_document({"x": value})
     expected: list[str] = []
     if not isinstance(value, str):
         assert fields.string("x") == ""
@@ -77,13 +77,15 @@ def test_a_field_of_another_type_is_the_zero_value_and_a_problem(value: Any, giv
     if not isinstance(value, dict):
         assert not fields.within("x").is_present
         expected.append("a mapping")
-    assert told(findings.schema_problems) == [("x", f"must be {wanted}, not {given}") for wanted in expected]
+    assert summarize(findings.schema_problems) == [
+        ("x", f"must be {wanted}, not {given}") for wanted in expected
+    ]
     assert {problem.path for problem in findings.schema_problems} == {"/o"}
     assert findings.schema_problem_count == len(expected)
 
 
 def test_the_hint_says_what_to_write() -> None:
-    fields, findings = opened({"number": 1, "bool": True, "list": [], "word": "yes"})
+    fields, findings = open_document({"number": 1, "bool": True, "list": [], "word": "yes"})
     for name in ("number", "bool", "list"):
         fields.string(name)
     fields.boolean("word")
@@ -97,7 +99,7 @@ def test_the_hint_says_what_to_write() -> None:
 
 def test_a_place_names_the_items_that_have_a_name() -> None:
     document: dict[str, Any] = {"a": [{"name": "n", "b": {"c": [{"d": 1}]}}, {"name": 2}]}
-    fields, _ = opened(document)
+    fields, _ = open_document(document)
     first, second = fields.each("a")
     (inner,) = first.within("b").each("c")
     assert fields.place() == ""
@@ -108,7 +110,7 @@ def test_a_place_names_the_items_that_have_a_name() -> None:
 
 def test_of_a_list_the_first_bad_item_is_told_with_all_that_is_wrong_with_it() -> None:
     items = [{"s": "fine"}, {"s": 1, "t": 2}, {"s": 3}]
-    fields, findings = opened({"r": items, "l": ["a", 1, 2], "m": [1, {}]})
+    fields, findings = open_document({"r": items, "l": ["a", 1, 2], "m": [1, {}]})
     assert [(item.string("s"), item.string("t")) for item in fields.each("r")] == [("fine", ""), ("", "")]
     assert fields.strings("l") == ("a",)
     assert list(fields.each("m")) == []
@@ -116,10 +118,10 @@ def test_of_a_list_the_first_bad_item_is_told_with_all_that_is_wrong_with_it() -
 
 
 def test_a_fault_is_a_value_that_its_codec_refused() -> None:
-    fields, findings = opened({"a": {"b": "c"}})
+    fields, findings = open_document({"a": {"b": "c"}})
     fields.within("a").add_problem("not a date", "Write one.", field="b")
     fields.within("a").add_problem("two of these", "Remove one.")
-    assert told(findings.value_problems) == [("a.b", "not a date"), ("a", "two of these")]
+    assert summarize(findings.value_problems) == [("a.b", "not a date"), ("a", "two of these")]
     assert findings.schema_problems == []
 
 
@@ -128,7 +130,7 @@ def test_strict_refuses_what_nobody_asked_for_and_reads_lists_to_their_end() -> 
         "kind": "K", "Kind": 1, "labels": {"any": "thing"}, "free": {"below": {"a": 1}},
         "items": [{"name": "x", "extra": 1}, 5, {"name": 6}], "words": [1, 2],
     }  # fmt: skip
-    fields, findings = opened(document, strict=True)
+    fields, findings = open_document(document, strict=True)
     assert fields.string("kind") == "K"
     labels = fields.within("labels")
     assert {name: labels.string(name) for name in labels.names()} == {"any": "thing"}
@@ -136,7 +138,7 @@ def test_strict_refuses_what_nobody_asked_for_and_reads_lists_to_their_end() -> 
     assert [item.string("name") for item in fields.each("items")] == ["x", ""]
     assert fields.strings("words") == ()
     findings.report_unknown_fields()
-    assert told(findings.schema_problems) == [
+    assert summarize(findings.schema_problems) == [
         ("items[1]", "must be a mapping, not a number"),
         ("items[2].name", "must be a string, not a number"),
         ("words[0]", "must be a string, not a number"),
@@ -149,14 +151,14 @@ def test_strict_refuses_what_nobody_asked_for_and_reads_lists_to_their_end() -> 
 
 
 def test_unless_strict_nobody_minds_an_unknown_field() -> None:
-    fields, findings = opened({"a": 1})
+    fields, findings = open_document({"a": 1})
     findings.report_unknown_fields()
     assert (fields.unread_names(), findings.schema_problems) == ([], [])
 
 
 def test_a_flood_is_counted_and_not_put_into_words() -> None:
     flood: list[Any] = [1] * 50_000
-    fields, findings = opened({"x": flood, "y": flood}, strict=True)
+    fields, findings = open_document({"x": flood, "y": flood}, strict=True)
     assert list(fields.each("x")) == []
     assert fields.strings("y") == ()
     for _ in range(1_000):
@@ -166,7 +168,7 @@ def test_a_flood_is_counted_and_not_put_into_words() -> None:
 
 
 def test_nothing_that_is_printed_holds_the_document() -> None:
-    fields, findings = opened({"a": {SENTINEL: SENTINEL}, "b": [SENTINEL], "c": SENTINEL})
+    fields, findings = open_document({"a": {SENTINEL: SENTINEL}, "b": [SENTINEL], "c": SENTINEL})
     fields.string("a")
     fields.boolean("b")
     fields.within("c")
