@@ -501,8 +501,8 @@ class TestInCluster:
 
 
 class TestPlugin:
-    def test_it_keeps_what_it_got_in_a_file_of_its_owners(self, server: APIServer, tmp_path: Path) -> None:
-        program, cache = tmp_path / "my_plugin.py", tmp_path / "cache" / "kept.json"
+    def test_it_caches_the_token_in_a_file_that_only_its_owner_can_read(self, server: APIServer, tmp_path: Path) -> None:
+        program, cache = tmp_path / "my_plugin.py", tmp_path / "cache" / "token.json"
         program.write_text(titled("plugins.md", "my_plugin.py"))
         environ = {"MY_PLUGIN_CACHE": str(cache)}
         server.tokens["token-of-alice"] = "alice"
@@ -519,10 +519,10 @@ class TestPlugin:
         assert failed.value.exit_code == 1
         assert ask(MY_SESSION="alice").status_code == 200
         assert stat.S_IMODE(cache.stat().st_mode) == 0o600
-        assert os.listdir(cache.parent) == ["kept.json"]
-        # Another session would get another token: this one is kept.
+        assert os.listdir(cache.parent) == ["token.json"]
+        # Another session would get another token: this one is cached.
         assert ask(MY_SESSION="bob").status_code == 200
-        kept = json.loads(cache.read_text())
-        cache.write_text(json.dumps({**kept, "ends": datetime.now(UTC).isoformat()}))
+        cached = json.loads(cache.read_text())
+        cache.write_text(json.dumps({**cached, "expires": datetime.now(UTC).isoformat()}))
         assert ask(MY_SESSION="carol").status_code == 401
         assert json.loads(cache.read_text())["token"] == "token-of-carol"
