@@ -501,7 +501,9 @@ class TestInCluster:
 
 
 class TestPlugin:
-    def test_it_caches_the_token_in_a_file_that_only_its_owner_can_read(self, server: APIServer, tmp_path: Path) -> None:
+    def test_it_caches_the_token_in_a_file_that_only_its_owner_can_read(
+        self, server: APIServer, tmp_path: Path
+    ) -> None:
         program, cache = tmp_path / "my_plugin.py", tmp_path / "cache" / "token.json"
         program.write_text(titled("plugins.md", "my_plugin.py"))
         environ = {"MY_PLUGIN_CACHE": str(cache)}
