@@ -59,7 +59,7 @@ print(json.dumps({name: eval(name) is getattr(kubeauth, name) for name in kubeau
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nope'"):
-        getattr(kubeauth, "nope")  # noqa: B009 -- by a name that is none
+        getattr(kubeauth, "nope")  # noqa: B009 -- an unknown name
 
 
 @pytest.mark.parametrize(
@@ -203,9 +203,9 @@ with APIServer(tokens={"t": "alice"}) as server, kubeauth.Client(server.config(t
 def test_the_names_of_a_public_module(module: str) -> None:
     found = getattr(kubeauth, module)
     assert all(hasattr(found, name) for name in found.__all__)
-    faces = {"AsyncClient", "AsyncKubeTransport", "Client", "KubeAuth", "KubeTransport", "ssl_context"}
+    public_names = {"AsyncClient", "AsyncKubeTransport", "Client", "KubeAuth", "KubeTransport", "ssl_context"}
     if module == "httpx2":
-        assert set(found.__all__) == faces
+        assert set(found.__all__) == public_names
 
 
 def test_importing_kubeauth_loads_one_module_of_it() -> None:

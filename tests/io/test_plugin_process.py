@@ -46,7 +46,7 @@ while not all(os.path.exists(path + ".deaf") for path in sys.argv[1:]):
 def sleep(seconds):
     if threading.current_thread() is threading.main_thread():
         raise KeyboardInterrupt
-    time.sleep(600)  # nobody else sees to it
+    time.sleep(600)  # no other code stops it
 
 process.time = types.SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
 """
@@ -166,7 +166,7 @@ class TestStderr:
         assert found == ["t"]
 
     @pytest.mark.parametrize("kind", ["pipe", "socket", "terminal"])
-    def test_nobody_reads_ours(self, kind: str, script: Misbehaving) -> None:
+    def test_our_stderr_is_not_read(self, kind: str, script: Misbehaving) -> None:
         """A plugin that says much has to wait, as if it wrote there itself; but not longer than it may."""
         if kind == "terminal":
             ours, theirs = pty.openpty()
@@ -178,7 +178,7 @@ class TestStderr:
                 script.does("os.write(2, b'x' * 300_000); give(token='t')")
                 with pytest.raises(PluginTimeout):
                     asked(script, timeout=1.0)
-                # What fits into the pipe between us keeps nobody waiting.
+                # What fits into the pipe between us does not block.
                 script.does("os.write(2, b'x' * 3_000); give(token='t')")
                 assert asked(script) == "t"
         finally:
@@ -186,7 +186,7 @@ class TestStderr:
             os.close(theirs)
 
     @pytest.mark.parametrize("kind", ["pipe", "terminal"])
-    def test_nobody_reads_ours_any_more_after_a_while(self, kind: str, script: Misbehaving) -> None:
+    def test_our_stderr_is_no_longer_read_after_a_while(self, kind: str, script: Misbehaving) -> None:
         """It fills up while the plugin speaks."""
         ours, theirs = os.pipe() if kind == "pipe" else pty.openpty()
         try:
@@ -279,7 +279,7 @@ def functions_of(thread: int) -> set[str]:
 
 class TestEnding:
     @pytest.mark.parametrize("raised", [KeyboardInterrupt, RuntimeError])
-    def test_a_signal_when_it_runs_and_nobody_knows_its_number_yet(
+    def test_a_signal_when_it_runs_and_its_pid_is_not_known_yet(
         self, script: Misbehaving, monkeypatch: pytest.MonkeyPatch, raised: type[BaseException]
     ) -> None:
         """As Ctrl-C, or the SIGTERM of a command: its handler raises whatever it likes, whenever it likes."""
@@ -363,7 +363,7 @@ class TestEnding:
         assert script.runs == 0
 
     @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-    def test_nobody_is_forked_while_it_starts(
+    def test_no_process_is_forked_while_it_starts(
         self, script: Misbehaving, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A child that is, and lives on, would hold what Popen reads to its end."""
@@ -470,7 +470,7 @@ class TestEnding:
     def test_a_child_that_has_left_its_session_and_holds_stdout_does_not_hold_us(
         self, script: Misbehaving
     ) -> None:
-        """It cannot be ended; but nobody waits for it."""
+        """It cannot be killed; but it is not waited for."""
         script.does(
             "if fork():\n"
             "    os.setsid()\n"
@@ -496,7 +496,7 @@ class TestEnding:
     def test_waiting_for_one_that_has_closed_its_streams_costs_nothing(
         self, script: Misbehaving, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Whoever looks whether it has ended sleeps in between."""
+        """The loop that waits for its exit sleeps in between."""
         looks, sleeps = [], []
 
         def monotonic() -> float:
@@ -515,7 +515,7 @@ class TestEnding:
         # Until it has closed them it is listened to, for a tenth of a second at a time.
         assert len(looks) - len(sleeps) < 1000
 
-    def test_a_run_that_is_over_is_not_remembered(self, script: Misbehaving) -> None:
+    def test_a_run_that_has_ended_is_not_remembered(self, script: Misbehaving) -> None:
         """It has arguments and an environment, which may be secrets."""
         plugin = Plugin(script.exec(), None, Counts())
         before = set(process._running)
@@ -533,7 +533,7 @@ class TestEnding:
         assert script.runs == 0
         assert plugin.fetch().token is not None
 
-    def test_stopping_a_run_that_is_over_leaves_the_next_alone(self, script: Misbehaving) -> None:
+    def test_stopping_a_run_that_has_ended_does_not_stop_the_next(self, script: Misbehaving) -> None:
         """Who closes the last client says so first and stops after: in between, another may have come."""
         script.does("time.sleep(0.3); give(token='t')")
         plugin = Plugin(script.exec(timeout=60.0), None, Counts())

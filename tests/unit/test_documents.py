@@ -1,4 +1,4 @@
-"""K9a: documents of strangers, typed as Go's YAML types them, and bounded."""
+"""K9a: untrusted documents, with the types of Go's YAML, and within limits."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Bench:
     def get(self, refused: Unauthorized | None = None) -> str | None:
         authorization = self.source.get(refused).authorization
         if (flight := self.source._call) is not None:
-            flight.wait()  # an ahead-run, which nobody else waits for
+            flight.wait()  # a refresh ahead, which no other caller waits for
         return authorization
 
 
@@ -73,7 +73,7 @@ def test_renewed_ahead_of_its_end() -> None:
 
 
 @pytest.mark.parametrize("options", [{"refresh_ahead": False}, {"would_interact": True}], ids=str)
-def test_not_ahead_if_nobody_wants_it_or_somebody_would_be_asked(options: dict[str, bool]) -> None:
+def test_no_refresh_ahead_if_disabled_or_if_it_would_prompt_the_user(options: dict[str, bool]) -> None:
     bench = Bench(**options)
     bench.plugin.next = 100.0
     bench.get()
@@ -127,7 +127,7 @@ def test_a_kept_token_that_ends_on_the_way_is_asked_for_once_more(
     keeper.next = 100.0
     assert bench.get() == "Bearer t1"
     bench.clock.advance(99.5 - before_the_end)
-    # Ahead of the end it goes on with what there is; else, by the other clock, it is over already.
+    # Before it expires, the cached one is used; otherwise it has already expired by the other clock.
     bench.source._cached = replace(
         bench.source._cached, expires_monotonic=bench.clock.monotonic() - (not refresh_ahead)
     )
@@ -210,7 +210,7 @@ def test_the_limits_of_the_latest_origins_are_kept_and_no_others() -> None:
     bench.get()
     for number in range(_MAX_ORIGINS):
         refuse(bench, number)
-    refuse(bench, 5)  # it is known already: nobody has to go
+    refuse(bench, 5)  # it is known already: none is evicted
     refuse(bench, "another")
     assert len(bench.source._rate_limits) == _MAX_ORIGINS
     assert 0 not in bench.source._rate_limits
@@ -273,7 +273,7 @@ def test_an_error_that_is_kept_keeps_no_frames() -> None:
     assert failure.__traceback__ is None
 
 
-def test_after_a_fork_nobody_waits_for_a_run_of_the_parent() -> None:
+def test_after_a_fork_callers_do_not_wait_for_a_run_of_the_parent() -> None:
     """As the hook is called in a child: the threads that held the lock, and flew, are not there."""
     bench = Bench()
     bench.source._lock.acquire()

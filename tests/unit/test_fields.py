@@ -125,7 +125,7 @@ def test_a_fault_is_a_value_that_its_codec_refused() -> None:
     assert findings.schema_problems == []
 
 
-def test_strict_refuses_what_nobody_asked_for_and_reads_lists_to_their_end() -> None:
+def test_strict_reports_unknown_fields_and_all_list_items() -> None:
     document = {
         "kind": "K", "Kind": 1, "labels": {"any": "thing"}, "free": {"below": {"a": 1}},
         "items": [{"name": "x", "extra": 1}, 5, {"name": 6}], "words": [1, 2],
@@ -150,7 +150,7 @@ def test_strict_refuses_what_nobody_asked_for_and_reads_lists_to_their_end() -> 
     assert findings.schema_problem_count == 6
 
 
-def test_unless_strict_nobody_minds_an_unknown_field() -> None:
+def test_unknown_fields_are_ignored_unless_strict() -> None:
     fields, findings = open_document({"a": 1})
     findings.report_unknown_fields()
     assert (fields.unread_names(), findings.schema_problems) == ([], [])

@@ -44,7 +44,7 @@ def plugin(clock: FakeClock) -> ScriptedPlugin:
 def test_a_certificate_that_only_openssl_takes_is_used(clock: FakeClock) -> None:
     pair = Authority().client("alice")
     der = base64.b64decode(b"".join(pair.certificate.split(b"-----")[2].split()))
-    # X.509 version 2, which nobody writes: cryptography raises InvalidVersion, and that is no ValueError.
+    # X.509 version 2, which is never used: cryptography raises InvalidVersion, which is not a ValueError.
     der = der.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x01", 1)
     pem = b"-----BEGIN CERTIFICATE-----\n" + base64.encodebytes(der) + b"-----END CERTIFICATE-----\n"
 
@@ -71,7 +71,7 @@ def test_the_limit_of_each_server_holds_however_many_share_the_plugin(
     assert plugin.runs == 1 + servers
 
 
-def test_after_a_401_a_credential_that_is_over_does_not_take_the_place_of_a_good_one(
+def test_after_a_401_an_expired_credential_does_not_replace_a_valid_one(
     plugin: ScriptedPlugin, clock: FakeClock
 ) -> None:
     """Another server, or the same one a moment later, may be content with the old one."""
@@ -131,7 +131,7 @@ def interrupted(source: RefreshableSource, step: int) -> bool:
     return False
 
 
-def test_ctrl_c_at_any_moment_leaves_nobody_waiting(clock: FakeClock) -> None:
+def test_ctrl_c_at_any_moment_leaves_no_caller_waiting(clock: FakeClock) -> None:
     step = 0
     while True:
         step += 1
@@ -147,13 +147,13 @@ def test_ctrl_c_at_any_moment_leaves_nobody_waiting(clock: FakeClock) -> None:
 
 
 def interrupted_while_another_waits(clock: FakeClock, step: int) -> bool:
-    """As `interrupted`; and whoever waits for that run must be served in the end."""
+    """As `interrupted`; and callers that wait for that run must get a result in the end."""
     waiters: list[threading.Thread] = []
     served: list[str | None] = []
 
     class Awaited(ScriptedPlugin):
         def fetch(self, is_cancelled: object) -> ProviderCredential:
-            if not waiters:  # the first run has somebody waiting for it
+            if not waiters:  # another caller waits for the first run
                 waiters.append(threading.Thread(target=lambda: served.append(source.get().authorization)))
                 waiters[0].start()
                 while not source._call or not source._call._waiters:
