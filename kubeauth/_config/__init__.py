@@ -1,1 +1,1 @@
-"""kubeconfig documents -> merged -> one resolved ClientConfig; in-cluster; proxy choice; kuberc."""
+"""Load kubeconfigs and the in-cluster configuration, and resolve them to one ClientConfig."""

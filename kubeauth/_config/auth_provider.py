@@ -1,4 +1,4 @@
-"""What `auth-provider: oidc` is configured with (O1). Pure."""
+"""OidcConfig and OidcOptions, and how they are built from `auth-provider: oidc` in a kubeconfig (O1)."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ CA, CA_DATA = "idp-certificate-authority", "idp-certificate-authority-data"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcOptions:
-    """How tokens are renewed: what no kubeconfig can say."""
+    """How OIDC tokens are refreshed: options that a kubeconfig does not have."""
 
     write_back: bool = True
-    """Whether new tokens are written to the kubeconfig they came from, as kubectl does. Without it they live
-    in this process alone."""
+    """Whether to write new tokens to the kubeconfig they came from, as kubectl does. If False, new tokens
+    exist only in this process."""
     timeout: float = 30.0
-    """Seconds for each step: to wait for another process that renews them, to find the issuer's token
-    endpoint, and to ask it."""
+    """Seconds for each step: waiting for another process that refreshes the same tokens, discovering the
+    issuer's token endpoint, and requesting new tokens."""
     refresh_ahead: bool = True
-    """Whether to renew in the background, before the token ends."""
+    """Whether to refresh in the background, before the token expires."""
 
     def __post_init__(self) -> None:
         check_fields(self, _OPTIONS_FIELDS)
@@ -44,25 +44,27 @@ _OPTIONS_FIELDS = field_types(OidcOptions)
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class OidcConfig:
-    """An OIDC auth provider as a kubeconfig names it, with the options it is used under.
+    """An OIDC auth provider as configured in a kubeconfig, with the options for refreshing its tokens.
 
-    At run time a secret may also be given as `str`; it is wrapped in `Secret`.
+    At run time secrets may also be passed as `str`; they are wrapped in `Secret`.
     """
 
     issuer_url: str
+    """URL of the issuer; `idp-issuer-url` in a kubeconfig."""
     client_id: str
     client_secret: Secret[str] | None = None
     id_token: Secret[str] | None = None
-    """What requests are signed with."""
+    """Token that authenticates requests to the API server."""
     refresh_token: Secret[str] | None = None
-    """What the next id-token is asked for with."""
+    """Token that the issuer exchanges for a new id-token."""
     ca_data: bytes | None = None
+    """CA certificates (PEM) that verify the issuer. If neither this nor `ca_file` is set, the system's root
+    certificates are used."""
     ca_file: str | None = None
-    """Whom the issuer's certificate must be signed by; the system's trust if there is neither."""
     path: str | None = None
-    """The kubeconfig that the user stands in, for new tokens; None if it came from no file."""
+    """Path of the kubeconfig that new tokens are written to; None if there is no file."""
     user: str | None = None
-    """The name of the entry there."""
+    """Name of the user entry in that kubeconfig."""
     options: OidcOptions = field(default_factory=OidcOptions)
 
     def __post_init__(self) -> None:
@@ -72,16 +74,16 @@ class OidcConfig:
                 raise ConfigError(f"Must provide {name} for the auth provider oidc.")
 
     def hidden(self) -> list[str]:
-        """The names of what is set here and neither printed nor pickled."""
+        """Return the names of the fields that are set, and are neither printed nor pickled."""
         return [name for name in ("client_secret", "id_token", "refresh_token") if getattr(self, name)]
 
     def __reduce__(self) -> tuple[object, ...]:
         if hidden := self.hidden():
             raise ConfigError(
-                f"this OidcConfig holds secrets ({', '.join(hidden)}), so it cannot be pickled; send the "
-                "path of a kubeconfig, and call load_config there"
+                f"cannot pickle this OidcConfig: it contains secrets ({', '.join(hidden)}). Pass the path of "
+                "a kubeconfig to the other process, and call load_config there."
             )
-        return _rebuild, ({each.name: getattr(self, each.name) for each in fields(self)},)
+        return _rebuild, ({item.name: getattr(self, item.name) for item in fields(self)},)
 
     def __repr__(self) -> str:
         shown = [f"issuer_url={redact_url(self.issuer_url)!r}", f"client_id={self.client_id!r}"]
@@ -110,25 +112,25 @@ _REMOVED_PROVIDERS = {
 def build_oidc_config(
     name: str, user: User, *, options: OidcOptions, cwd: str, try_open: TryOpen
 ) -> OidcConfig | list[Problem] | None:
-    """The OIDC provider of a user, or what is wrong with it; None for who has no provider."""
+    """Build the OidcConfig of a user, or return its problems; None if the user has no auth provider."""
     provider = user.auth_provider
     if provider is None or user.exec is not None:
-        # Both is one mistake, and it has been named (I2).
+        # validate_user reports an auth provider beside exec (I2).
         return None
     if provider.name != "oidc":
-        return [_unknown_provider(name, user, provider.name)]
+        return [_build_unknown_provider_problem(name, user, provider.name)]
     if problems := list(_validate_oidc(name, user, provider, cwd, try_open)):
         return problems
-    given = provider.config.get
-    ca_data = _decode_base64(given(CA_DATA, "")) or None
+    get = provider.config.get
+    ca_data = _decode_base64(get(CA_DATA, "")) or None
     return OidcConfig(
-        issuer_url=given(ISSUER, ""),
-        client_id=given(CLIENT_ID, ""),
-        client_secret=_wrap_secret(given(CLIENT_SECRET)),
-        id_token=_wrap_secret(given(ID_TOKEN)),
-        refresh_token=_wrap_secret(given(REFRESH_TOKEN)),
+        issuer_url=get(ISSUER, ""),
+        client_id=get(CLIENT_ID, ""),
+        client_secret=_wrap_secret(get(CLIENT_SECRET)),
+        id_token=_wrap_secret(get(ID_TOKEN)),
+        refresh_token=_wrap_secret(get(REFRESH_TOKEN)),
         ca_data=ca_data,
-        # Data beats a file, as everywhere (K49).
+        # Data takes precedence over a file, as in a cluster entry (K49).
         ca_file=None if ca_data else _resolve_ca_file(user, provider, cwd, try_open),
         path=user.origin or None,
         user=name if user.origin else None,
@@ -143,21 +145,24 @@ def _validate_oidc(
         field = f'users["{name}"].user.auth-provider.config.{field}'
         return Problem(message, user.origin or None, field, hint)
 
-    given = provider.config.get
-    if not given(ISSUER):
-        yield problem(f"Must provide {ISSUER}", ISSUER, "Write the issuer's URL, as the API server has it.")
-    elif why := _find_url_problem(given(ISSUER, "")):
-        yield problem(f"invalid {ISSUER}: {why}", ISSUER, "Write it as https://host/path.")
-    if not given(CLIENT_ID):
-        yield problem(f"Must provide {CLIENT_ID}", CLIENT_ID, "Write the client's id at the issuer.")
-    if given(CA_DATA) and not _decode_base64(given(CA_DATA, "")):
-        hint = f"It takes base64 of the PEM text; for a path, use {CA}."
+    get = provider.config.get
+    if not get(ISSUER):
+        hint = "Set it to the issuer URL that the API server is configured with."
+        yield problem(f"Must provide {ISSUER}", ISSUER, hint)
+    elif url_problem := _find_url_problem(get(ISSUER, "")):
+        yield problem(f"invalid {ISSUER}: {url_problem}", ISSUER, "Write it as https://host/path.")
+    if not get(CLIENT_ID):
+        hint = "Set it to the client ID registered with the issuer."
+        yield problem(f"Must provide {CLIENT_ID}", CLIENT_ID, hint)
+    if get(CA_DATA) and not _decode_base64(get(CA_DATA, "")):
+        hint = f"It must be base64-encoded PEM; for a path, use {CA}."
         yield problem("not valid base64", CA_DATA, hint)
-    path = "" if given(CA_DATA) else _resolve_ca_file(user, provider, cwd, try_open)
-    if path and (wrong := try_open(path)):
-        message = f"unable to read {CA} {redact_path(path)} for {name} due to {wrong}"
+    path = "" if get(CA_DATA) else _resolve_ca_file(user, provider, cwd, try_open)
+    if path and (reason := try_open(path)):
+        message = f"unable to read {CA} {redact_path(path)} for {name} due to {reason}"
         hint = (
-            "Check the path; a relative one counts from the kubeconfig's directory, or the working directory."
+            "Check the path. A relative path is relative to the kubeconfig's directory, or else to the "
+            "working directory."
         )
         yield problem(message, CA, hint)
 
@@ -171,16 +176,16 @@ def _find_url_problem(url: str) -> str:
 
 
 def _resolve_ca_file(user: User, provider: AuthProvider, cwd: str, try_open: TryOpen) -> str | None:
-    """The path, absolute. A relative one counts from the kubeconfig, as all others in it do (K20).
+    """Return the absolute path. A relative path is relative to the kubeconfig, as for other fields (K20).
 
-    client-go forgot this one, and takes it from the working directory: so do we, if it is not there.
+    client-go resolves it against the working directory instead, so that is tried second.
     """
     path = provider.config.get(CA, "")
     if not path or os.path.isabs(path):
         return path or None
-    beside = os.path.join(os.path.dirname(user.origin), path) if user.origin else ""
-    if beside and try_open(beside) is None:
-        return beside
+    beside_kubeconfig = os.path.join(os.path.dirname(user.origin), path) if user.origin else ""
+    if beside_kubeconfig and try_open(beside_kubeconfig) is None:
+        return beside_kubeconfig
     return os.path.join(cwd, path)
 
 
@@ -195,11 +200,11 @@ def _decode_base64(text: str) -> bytes:
         return b""
 
 
-def _unknown_provider(name: str, user: User, provider: str) -> Problem:
+def _build_unknown_provider_problem(name: str, user: User, provider: str) -> Problem:
     field = f'users["{name}"].user.auth-provider'
     if replacement := _REMOVED_PROVIDERS.get(provider):
         message, hint = f"The {provider} auth plugin has been removed", f"Use an exec plugin: {replacement}."
     else:
         message = f'no Auth Provider found for name "{provider}"'
-        hint = "Use an exec plugin: of all auth providers Kubernetes clients have only oidc any more."
+        hint = "Use an exec plugin: oidc is the only auth provider that Kubernetes clients still support."
     return Problem(message, user.origin or None, field, hint)

@@ -1,4 +1,4 @@
-"""What a client needs to know, resolved: `ClientConfig`, and how it travels to another process."""
+"""ClientConfig, the resolved configuration of a client; how it is pickled; the impersonation headers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubeauth._field_types import check_fields, field_types
 from kubeauth._secret import HIDDEN, FrozenDict, Secret
 from kubeauth.errors import ConfigError
 
-# RFC 7230 token characters but for `%`, which would be read as the start of an escape.
+# The token characters of RFC 7230 without `%`, which the server would decode as an escape.
 _TOKEN_CHARACTERS = frozenset(b"!#$&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 
@@ -22,7 +22,7 @@ class Impersonation:
     """The user to impersonate, with uid, groups and extra fields."""
 
     user: str
-    """`as` in a kubeconfig."""
+    """User name; `as` in a kubeconfig."""
     uid: str = ""
     """`as-uid`."""
     groups: Sequence[str] = ()
@@ -40,7 +40,7 @@ _IMPERSONATION_FIELDS = field_types(Impersonation)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigOrigin:
-    """How a config was made, so that another process can make it again from its own files."""
+    """The arguments a config was loaded with, so that another process can load it from its own files."""
 
     paths: tuple[str, ...] = ()
     in_cluster: bool = False
@@ -55,77 +55,82 @@ class ConfigOrigin:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ClientConfig:
-    """Everything a client needs: client-go's rest.Config, for Python.
+    """How to reach a cluster and authenticate to it, like client-go's rest.Config.
 
-    Made by `load_config` and `in_cluster_config`, or by hand. PEM data is decoded bytes, secrets are
-    `Secret`, paths are absolute. Printing it shows no secret. Pickling it sends no secret either: a
-    config that came from files travels as a origin (paths, context, overrides) and is loaded anew
-    where it arrives, so those files must be there.
+    Returned by `load_config` and `in_cluster_config`, or built directly. PEM data is decoded to bytes,
+    secrets are `Secret`, paths are absolute. The `repr` contains no secrets, and neither does a pickle: a
+    config that was loaded from files is pickled as their paths, the context and the overrides, and is loaded
+    again when it is unpickled. The same files must exist there.
 
-    A config made by hand is checked: a field of another type than it says is a ConfigError that names the
-    field and never shows the value. At run time `token` and `password` may also be `str`, `client_key_data`
-    may be `bytes`, and files may be `os.PathLike`; what is read back has the declared type. (Type checkers
-    know the declared types alone: write `token=Secret("...")` for them.)
+    The constructor checks types. A field of the wrong type raises ConfigError, which names the field but
+    does not contain the value. At run time `token` and `password` also accept `str`, `client_key_data`
+    accepts `bytes`, and files accept `os.PathLike`; the attributes always have the declared type. Type
+    checkers accept only the declared types: write `token=Secret("...")` for them.
     """
 
     server: str
-    """The API server's URL: https, unless the kubeconfig says http. A path is a prefix for all requests."""
+    """URL of the API server, with https or http. A path in it is a prefix of every request path."""
     namespace: str = "default"
-    """For whoever builds paths: no request is changed by it."""
+    """The default namespace, for code that builds request paths. No request is changed by it."""
     context: str | None = None
-    """The name of the kubeconfig context this came from."""
+    """Name of the kubeconfig context this config was resolved from."""
 
     ca_data: bytes | None = None
-    """Whom to trust, as PEM. Wins over `ca_file`; without either, the system's roots."""
+    """CA certificates (PEM) that verify the server. Takes precedence over `ca_file`; if neither is set, the
+    system's root certificates are used."""
     ca_file: str | None = None
-    """The same in a file, which is read again every five minutes."""
+    """Path of a file with CA certificates (PEM). Reloaded every five minutes."""
     insecure_skip_tls_verify: bool = False
-    """Trust any server. Not beside a CA."""
+    """Skip server certificate verification (insecure: allows man-in-the-middle attacks). Not allowed together
+    with a CA."""
     tls_server_name: str | None = None
-    """The name to ask the server for, and to verify, in the place of its host."""
+    """Server name for SNI and for certificate verification, instead of the host in `server`."""
     proxy_url: str | None = None
-    """The proxy for everything; without it the environment's, by Go's rules."""
+    """Proxy for all requests. If it is not set, HTTPS_PROXY, HTTP_PROXY and NO_PROXY apply, by Go's rules."""
     disable_compression: bool = False
-    """Do not ask for compressed answers."""
+    """Disable response compression."""
 
     token: Secret[str] | None = None
-    """With `token_file`: what to use while the file has never been read."""
+    """Bearer token. If `token_file` is set too, this token is used only until the file has been read once."""
     token_file: str | None = None
-    """Read again when what was read is 50 seconds old."""
+    """Path of a file with a bearer token. Reloaded when the cached token is 50 seconds old."""
     username: str | None = None
     password: Secret[str] | None = None
     client_cert_data: bytes | None = None
-    """A client certificate, PEM, leaf first. With its key it wins over `exec`, as token and password do."""
+    """Client certificate chain (PEM), leaf first. With its key it takes precedence over `exec`, as token and
+    password do."""
     client_key_data: Secret[bytes] | None = None
     client_cert_file: str | None = None
-    """The same in files, which are read again every second."""
+    """Path of a client certificate file (PEM). Both files are reloaded every second."""
     client_key_file: str | None = None
 
     impersonate: Impersonation | None = None
-    """Whom to act as."""
+    """User to impersonate."""
     exec: ExecConfig | None = None
-    """The plugin to ask for a credential."""
+    """Exec plugin that provides the credential."""
     oidc: OidcConfig | None = None
-    """`auth-provider: oidc`. Never beside `exec`."""
+    """OIDC auth provider (`auth-provider: oidc`). Not allowed together with `exec`."""
 
-    # Not a field: a config changed with dataclasses.replace is no longer what its origin makes.
+    # Not a field, so that dataclasses.replace does not copy it: loading again would lose the changes.
     _origin: ClassVar[ConfigOrigin | None] = None
 
     def __post_init__(self) -> None:
         check_fields(self, _FIELDS)
 
     def describe(self) -> dict[str, str]:
-        """What is set, by name, for a table or a log: without any secret, as in `repr`."""
-        return {name: str(value) for name, value in self._shown()}
+        """Return the fields that are set, by name, as text for a table or a log. Contains no secrets."""
+        return {name: str(value) for name, value in self._iter_redacted_fields()}
 
     def __repr__(self) -> str:
-        return f"ClientConfig({', '.join(f'{name}={value!r}' for name, value in self._shown())})"
+        return (
+            f"ClientConfig({', '.join(f'{name}={value!r}' for name, value in self._iter_redacted_fields())})"
+        )
 
-    def _shown(self) -> Iterator[tuple[str, object]]:
-        for each in fields(self):
-            value = getattr(self, each.name)
+    def _iter_redacted_fields(self) -> Iterator[tuple[str, object]]:
+        for item in fields(self):
+            value = getattr(self, item.name)
             if value not in (None, False):
-                yield each.name, _redact(each.name, value)
+                yield item.name, _redact(item.name, value)
 
     def __copy__(self) -> Self:
         return self
@@ -135,28 +140,29 @@ class ClientConfig:
 
     def __reduce__(self) -> tuple[Callable[..., ClientConfig], tuple[object, ...]]:
         if self._origin is not None:
-            return _load_again, (self._origin,)
-        if secrets := [name for name in _SECRETS if getattr(self, name)] + _find_hidden_fields(self):
+            return _load_from_origin, (self._origin,)
+        if secrets := [name for name in _SECRET_FIELDS if getattr(self, name)] + _find_hidden_fields(self):
             raise ConfigError(
-                f"this ClientConfig holds secrets ({', '.join(secrets)}) and did not come from a file as it "
-                "is, so it cannot be pickled; send the path of a kubeconfig, and call load_config there"
+                f"cannot pickle this ClientConfig: it contains secrets ({', '.join(secrets)}) and was not "
+                "loaded unchanged from files. Pass the path of a kubeconfig to the other process, and call "
+                "load_config there."
             )
-        return _rebuild, ({each.name: getattr(self, each.name) for each in fields(self)},)
+        return _rebuild, ({item.name: getattr(self, item.name) for item in fields(self)},)
 
 
 _FIELDS = field_types(ClientConfig, Impersonation, ExecConfig, OidcConfig)
-_SECRETS = ("token", "password", "client_key_data")
+_SECRET_FIELDS = ("token", "password", "client_key_data")
 
 
 def _find_hidden_fields(config: ClientConfig) -> list[str]:
-    """What a repr of `config` hides, beside its secrets: what is not printed is not pickled."""
+    """Return the other fields that the repr of `config` hides. They may hold secrets, so none is pickled."""
     hidden = [f"exec.{name}" for name in config.exec.hidden()] if config.exec else []
     hidden += [f"oidc.{name}" for name in config.oidc.hidden()] if config.oidc else []
     return hidden + [name for name in ("server", "proxy_url") if has_userinfo(getattr(config, name) or "")]
 
 
 class _Placeholder(str):
-    """Stands where a value is not shown."""
+    """Text in place of a redacted value. Its repr has no quotes."""
 
     __slots__ = ()
     __repr__ = str.__str__
@@ -173,12 +179,12 @@ def _redact(name: str, value: object) -> object:
 
 
 def set_origin(config: ClientConfig, origin: ConfigOrigin | None) -> ClientConfig:
-    """`config`, remembering how to make it again. For the loader, on a config it just made."""
+    """Set the origin of `config` and return `config`. Only for a config that has just been built."""
     object.__setattr__(config, "_origin", origin)
     return config
 
 
-def _load_again(origin: ConfigOrigin) -> ClientConfig:
+def _load_from_origin(origin: ConfigOrigin) -> ClientConfig:
     from kubeauth._config.loader import load_from_origin
 
     return load_from_origin(origin)
@@ -189,7 +195,7 @@ def _rebuild(values: dict[str, Any]) -> ClientConfig:
 
 
 def build_impersonation_headers(impersonation: Impersonation) -> list[tuple[str, str]]:
-    """The headers for a request, in order; a name may come more than once."""
+    """Return the impersonation headers of a request, in order. A header name may occur several times."""
     headers = [("Impersonate-User", impersonation.user)]
     if impersonation.uid:
         headers.append(("Impersonate-Uid", impersonation.uid))

@@ -1,4 +1,4 @@
-"""A kubeconfig that is read once, for any number of its contexts."""
+"""Read a kubeconfig once, and resolve any number of its contexts."""
 
 from __future__ import annotations
 
@@ -18,64 +18,67 @@ from kubeauth._exec.config import PluginPolicy
 from kubeauth.errors import KubeConfigError
 
 Source = str | os.PathLike[str] | bytes | Mapping[str, object] | None
-"""As load_config takes it."""
+"""The type of the `source` argument of load_config."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """The contexts of a kubeconfig, each resolved when it is wanted. May be shared between threads."""
+    """The contexts of a kubeconfig, each resolved on demand. Safe to share between threads."""
 
     _loader: Loader = field(repr=False)
     _kubeconfig: Kubeconfig
     paths: tuple[str, ...]
-    """The files it came from; none for a document."""
+    """Files of the kubeconfig; empty for a document."""
 
     @classmethod
     def read(cls, loader: Loader, source: Source = None) -> Self:
-        """From wherever load_config would read it, but never from the pod. KubeConfigError."""
+        """Read the kubeconfig that load_config would read. Never uses the in-cluster configuration.
+
+        Raises KubeConfigError.
+        """
         if source is None:
-            files = find_kubeconfig_paths(loader.environment)
-            found = loader.read_files(files.paths, from_environment=files.from_environment)
-            return cls._merged(loader, found, files.paths)
+            kubeconfig = find_kubeconfig_paths(loader.environment)
+            loaded = loader.read_files(kubeconfig.paths, from_environment=kubeconfig.from_environment)
+            return cls._from_files(loader, loaded, kubeconfig.paths)
         if isinstance(source, str | os.PathLike) and not is_document_text(source):
             path = os.fsdecode(source)
-            return cls._merged(loader, loader.read_file(path), (path,))
+            return cls._from_files(loader, loader.read_file(path), (path,))
         decoded = decode_source(source)
-        # From here on nothing may raise from a frame that still holds the document.
+        # Delete the document, which may contain secrets, so that no traceback refers to it.
         del source
         if not isinstance(decoded, Kubeconfig):
             raise KubeConfigError.from_problems(decoded, prefix="error loading config: ")
-        return cls(_with_one_policy(loader), decoded, ())
+        return cls(_cache_policy(loader), decoded, ())
 
     @classmethod
-    def _merged(cls, loader: Loader, found: LoadedFiles, paths: tuple[str, ...]) -> Self:
-        if found.problems:
-            raise KubeConfigError.from_problems(found.problems)
-        files = tuple(make_absolute(path) for path in paths if path)
-        return cls(_with_one_policy(loader), merge_kubeconfigs(found.configs), files)
+    def _from_files(cls, loader: Loader, loaded: LoadedFiles, paths: tuple[str, ...]) -> Self:
+        if loaded.problems:
+            raise KubeConfigError.from_problems(loaded.problems)
+        absolute = tuple(make_absolute(path) for path in paths if path)
+        return cls(_cache_policy(loader), merge_kubeconfigs(loaded.configs), absolute)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """In the order in which they stand in the files."""
-        return tuple(filter(None, self._kubeconfig.contexts))  # by an empty name, the current one is meant
+        """Names of the contexts, in the order of the files."""
+        return tuple(filter(None, self._kubeconfig.contexts))  # an empty name selects the current context
 
     def entry(self, name: str) -> Context:
-        """The context as it is written, good or not."""
+        """Return the context entry, without validating it."""
         return self._kubeconfig.contexts[name]
 
     def config(self, name: str) -> ClientConfig:
-        """The same as load_config gives for it. KubeConfigError with everything that is wrong."""
+        """Return what load_config returns for this context. Raises KubeConfigError with all problems."""
         loader = replace(self._loader, overrides=replace(self._loader.overrides, context=name))
         return loader.resolve(self._kubeconfig, self.paths)
 
 
-def _with_one_policy(loader: Loader) -> Loader:
-    """Reads the kuberc once, and only if a plugin is to be run. A damaged one is read again for each."""
-    known: list[PluginPolicy] = []
+def _cache_policy(loader: Loader) -> Loader:
+    """Return a loader that reads the kuberc once, on demand. An invalid kuberc is read again each time."""
+    cached: list[PluginPolicy] = []
 
-    def policy(environment: Environment) -> PluginPolicy:
-        if not known:
-            known.append(load_kuberc_policy(environment))
-        return known[0]
+    def load_policy(environment: Environment) -> PluginPolicy:
+        if not cached:
+            cached.append(load_kuberc_policy(environment))
+        return cached[0]
 
-    return replace(loader, kuberc=policy)
+    return replace(loader, load_policy=load_policy)

@@ -1,4 +1,4 @@
-"""What a plugin is told about the cluster, from the final config (X6-X9); and back, for the plugin (X47)."""
+"""Convert a ClientConfig to the cluster info of an exec plugin (X6-X9), and back in the plugin (X47)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeauth.errors import ConfigError, KubeConfigError
 
 
 def build_exec_cluster(config: ClientConfig) -> ExecCluster:
-    """The cluster of `config`, with its CA read if it is a file. ConfigError if that cannot be told."""
+    """Return the cluster of `config`, with the content of its CA file. Raises ConfigError."""
     ca_data = config.ca_data or b""
     if not ca_data and config.ca_file:
         try:
@@ -24,14 +24,14 @@ def build_exec_cluster(config: ClientConfig) -> ExecCluster:
         parse_server_url(config.server)
     except InvalidURL as error:
         raise ConfigError(f"failed to create proxy URL request for execProvider: {error}") from None
-    if config.proxy_url and (wrong := find_proxy_problem(config.proxy_url)):
-        raise ConfigError(f"failed to get proxy URL for execProvider: {wrong}")
+    if config.proxy_url and (reason := find_proxy_problem(config.proxy_url)):
+        raise ConfigError(f"failed to get proxy URL for execProvider: {reason}")
     return ExecCluster(
         server=config.server,
         tls_server_name=config.tls_server_name or "",
         insecure_skip_tls_verify=config.insecure_skip_tls_verify,
         certificate_authority_data=ca_data,
-        # Only what the kubeconfig says: a proxy of the environment is the plugin's own to see.
+        # Only from the kubeconfig: the plugin inherits the proxy variables of the environment.
         proxy_url=config.proxy_url or "",
         disable_compression=config.disable_compression,
         config=config.exec.cluster_config if config.exec else None,
@@ -39,9 +39,12 @@ def build_exec_cluster(config: ClientConfig) -> ExecCluster:
 
 
 def config_from_exec_cluster(cluster: ExecCluster) -> ClientConfig | ConfigError:
-    """How to reach `cluster`, anonymously. The error is returned: no traceback should hold the addresses."""
-    if cluster.proxy_url and (wrong := find_proxy_problem(cluster.proxy_url)):
-        return ConfigError(f"cannot create rest.Config: proxy-url: {wrong}. Check it in the kubeconfig.")
+    """Return a config for `cluster` without credentials.
+
+    Errors are returned and not raised, so that no traceback refers to the URLs.
+    """
+    if cluster.proxy_url and (reason := find_proxy_problem(cluster.proxy_url)):
+        return ConfigError(f"cannot create rest.Config: proxy-url: {reason}. Check it in the kubeconfig.")
     try:
         server = parse_server_url(cluster.server)
     except InvalidURL as error:

@@ -1,4 +1,4 @@
-"""The configuration that a pod is given (K65-K68)."""
+"""The in-cluster configuration: service account, CA and API server of a pod (K65-K68)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ logger = logging.getLogger("kubeauth.config")
 
 
 def in_cluster_config() -> ClientConfig:
-    """The configuration of the pod this process runs in, from its service account.
+    """Load the configuration of the pod that this process runs in.
 
-    Raises InClusterError outside a pod, or where the service account's token is not mounted.
+    It uses the pod's service account. Raises InClusterError outside a pod, or if the token of the service
+    account is not mounted.
     """
     return load_in_cluster(Environment(), Overrides())
 
 
 def is_in_cluster(environment: Environment) -> bool:
-    """Whether this looks like a pod (K66)."""
-    token = os.path.join(environment.service_account, "token")
+    """Return whether this process seems to run in a pod (K66)."""
+    token = os.path.join(environment.service_account_dir, "token")
     return bool(
         environment.environ.get("KUBERNETES_SERVICE_HOST")
         and environment.environ.get("KUBERNETES_SERVICE_PORT")
@@ -36,28 +37,28 @@ def is_in_cluster(environment: Environment) -> bool:
 
 
 def read_in_cluster_namespace(environment: Environment) -> str:
-    """POD_NAMESPACE, else the service account's namespace, else `default` (K68)."""
-    if named := environment.environ.get("POD_NAMESPACE"):
-        return named
+    """Return POD_NAMESPACE, else the service account's namespace, else `default` (K68)."""
+    if namespace := environment.environ.get("POD_NAMESPACE"):
+        return namespace
     try:
-        found = read_file(os.path.join(environment.service_account, "namespace")).decode().strip()
+        namespace = read_file(os.path.join(environment.service_account_dir, "namespace")).decode().strip()
     except (OSError, UnicodeDecodeError):
         return "default"
-    return found or "default"
+    return namespace or "default"
 
 
 def load_in_cluster(environment: Environment, overrides: Overrides) -> ClientConfig:
-    """The pod's configuration with the few overrides that apply to it (K67)."""
+    """Load the pod's configuration, with the few overrides that apply to it (K67)."""
     host = environment.environ.get("KUBERNETES_SERVICE_HOST", "")
     port = environment.environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         raise InClusterError(
             "unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT "
-            "must be defined. They are set in every pod; outside one, use load_config with a kubeconfig."
+            "must be defined. They are set in every pod; outside a pod, use load_config with a kubeconfig."
         )
-    token_file = os.path.join(environment.service_account, "token")
+    token_file = os.path.join(environment.service_account_dir, "token")
     token: Secret[str] | None = _read_token(token_file)
-    ca_file = _find_ca_file(os.path.join(environment.service_account, "ca.crt"))
+    ca_file = _find_ca_file(os.path.join(environment.service_account_dir, "ca.crt"))
     address = f"[{host}]:{port}" if ":" in host or "%" in host else f"{host}:{port}"
     user, cluster = overrides.user_info, overrides.cluster_info
     if user.token or user.token_file:
@@ -67,7 +68,7 @@ def load_in_cluster(environment: Environment, overrides: Overrides) -> ClientCon
     except InvalidURL as error:
         raise InClusterError(
             f"unable to load in-cluster configuration: invalid server: {error}. "
-            "It comes from KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT."
+            "Check KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT."
         ) from None
     config = ClientConfig(
         server=server,
@@ -80,25 +81,25 @@ def load_in_cluster(environment: Environment, overrides: Overrides) -> ClientCon
 
 
 def _read_token(path: str) -> Secret[str]:
-    """The token as it stands in the file, like client-go: whoever uses the file trims it (K61)."""
+    """Return the unstripped content of the token file, as client-go does (K61)."""
     try:
         return Secret(read_file(path).decode())
     except OSError as error:
-        why = describe_os_error(error)
+        reason = describe_os_error(error)
     except UnicodeDecodeError:
-        why = "it is not text"
+        reason = "it is not UTF-8 text"
     raise InClusterError(
-        f"unable to load in-cluster configuration: cannot read the service account's token {path}: {why}. "
+        f"unable to load in-cluster configuration: cannot read the service account's token {path}: {reason}. "
         "Does the pod set automountServiceAccountToken: false?",
         path=path,
     )
 
 
 def _find_ca_file(path: str) -> str | None:
-    """`path` if it holds certificates. client-go only logs a bad one, and trusts the system's roots."""
-    import ssl  # outside a pod a kubeconfig is read without it
+    """Return `path`, or None if it has no valid certificates: client-go then uses the system's roots."""
+    import ssl  # here, because loading a kubeconfig does not need it
 
-    why = "it holds no certificate"
+    reason = "it contains no certificate"
     try:
         blocks = split_pem_certificates(read_file(path))
         for block in blocks:
@@ -106,8 +107,8 @@ def _find_ca_file(path: str) -> str | None:
         if blocks:
             return path
     except ssl.SSLError:
-        why = "one of its certificates cannot be parsed"
+        reason = "it contains a certificate that cannot be parsed"
     except OSError as error:
-        why = describe_os_error(error)
-    logger.warning("expected to load the root CA of the cluster from %s, but: %s", path, why)
+        reason = describe_os_error(error)
+    logger.warning("Expected to load root CA config from %s, but got err: %s", path, reason)
     return None

@@ -1,4 +1,4 @@
-"""A kubeconfig as values: what was read, before anything is chosen or checked."""
+"""The entries of a kubeconfig as dataclasses, and the decoder that builds them. Nothing is validated here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kubeauth.errors import Problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    # Addresses can hold a password, so they are not printed.
+    # URLs may contain a password, so they are not printed.
     server: str = field(default="", repr=False)
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
@@ -33,7 +33,7 @@ class Cluster:
     disable_compression: bool = False
     extensions: Mapping[str, Json] = field(default_factory=dict[str, Json], repr=False)
     origin: str = ""
-    """The file the entry came from; empty if it came from bytes, a dict or an override."""
+    """Path of the file the entry came from; empty for bytes, a dict or an override."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class AuthProvider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecEntry:
-    """`users[].user.exec` as it is written; interactive_mode after the default of K12."""
+    """`users[].user.exec`, with the default of interactiveMode applied (K12)."""
 
     command: str = ""
     args: tuple[str, ...] = field(default=(), repr=False)
@@ -57,7 +57,7 @@ class ExecEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    # Paths are not printed either: sometimes the key itself is put where its path belongs.
+    # Paths are not printed either: users sometimes put the key itself in place of its path.
     client_certificate: str = field(default="", repr=False)
     client_certificate_data: bytes = field(default=b"", repr=False)
     client_key: str = field(default="", repr=False)
@@ -87,7 +87,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kubeconfig:
-    """One file, or several merged."""
+    """The content of one file, or of several merged files."""
 
     clusters: Mapping[str, Cluster] = field(default_factory=dict[str, Cluster])
     users: Mapping[str, User] = field(default_factory=dict[str, User])
@@ -95,7 +95,7 @@ class Kubeconfig:
     current_context: str = ""
     current_context_origin: str = ""
     origins: tuple[str, ...] = ()
-    """The files it came from."""
+    """Paths of its files."""
 
     def __repr__(self) -> str:
         return f"<Kubeconfig: {len(self.contexts)} contexts, current {self.current_context!r}>"
@@ -103,7 +103,7 @@ class Kubeconfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
-    """What a caller sets over the files, as kubectl's flags do (K24, K31, K32)."""
+    """Values that take precedence over the files, like kubectl's flags (K24, K31, K32)."""
 
     context: str = ""
     cluster: str = ""
@@ -112,7 +112,7 @@ class Overrides:
     cluster_info: Cluster = field(default_factory=Cluster)
     user_info: User = field(default_factory=User)
     cluster_defaults: Cluster = field(default_factory=Cluster)
-    """Below the file: where a caller opts in to a default server (K57)."""
+    """Used where the files have no value: a caller can set a default server here (K57)."""
 
 
 KUBECONFIG_LIMIT = 32 * 2**20
@@ -120,14 +120,14 @@ KUBECONFIG_LIMIT = 32 * 2**20
 _T = TypeVar("_T")
 
 EXEC_GROUP = "client.authentication.k8s.io"
-# v1 plugins must say interactiveMode; older versions did not have it (K12).
+# interactiveMode is required in v1, and optional in the older versions (K12).
 _IF_AVAILABLE_BY_DEFAULT = (f"{EXEC_GROUP}/v1beta1", f"{EXEC_GROUP}/v1alpha1")
 
-_NOT_A_KUBECONFIG_HINT = "Is this the file you meant? A kubeconfig begins with: apiVersion: v1, kind: Config"
+_NOT_A_KUBECONFIG_HINT = "Is this the right file? A kubeconfig starts with apiVersion: v1 and kind: Config."
 
 
 def decode(document: Json, *, origin: str = "") -> Kubeconfig | list[Problem]:
-    """`document` as a Kubeconfig whose entries remember `origin`, or all that is wrong with it."""
+    """Decode `document`, or return all its problems. `origin` is the path of the file."""
     if document is None:
         return Kubeconfig(origins=(origin,) if origin else ())
     if not isinstance(document, dict):
@@ -149,7 +149,7 @@ def decode(document: Json, *, origin: str = "") -> Kubeconfig | list[Problem]:
 
 def _decode_kubeconfig(fields: Fields, origin: str) -> Kubeconfig:
     preferences = fields.within("preferences")
-    # Neither is used, but a file in which they are not what they should be is refused (K9, K10).
+    # Both are unused, but values of the wrong type are rejected (K9, K10).
     preferences.boolean("colors")
     _decode_extensions(preferences)
     clusters = _decode_named(
@@ -172,13 +172,13 @@ def _decode_kubeconfig(fields: Fields, origin: str) -> Kubeconfig:
 
 
 def _decode_named(fields: Fields, kind: str, decode_one: Callable[[Fields], _T]) -> dict[str, _T]:
-    """A list of entries with names, by their names."""
+    """Decode a list of named entries to a dict."""
     found: dict[str, _T] = {}
     for entry in fields.each(kind):
         name = entry.string("name")
         duplicate = found.get(name) is not None
         if duplicate:
-            # Cut here already: an alias can repeat a long name ten thousand times.
+            # Truncated, because YAML aliases can repeat a long name thousands of times.
             entry.add_problem(
                 f'duplicate name "{name:.1000}" in {kind}', "Remove or rename one of the two entries."
             )
@@ -275,19 +275,19 @@ def _decode_base64(fields: Fields, name: str) -> bytes:
     if not text:
         return b""
     try:
-        # As Go: line breaks inside are skipped, anything else that is not base64 is an error.
+        # Like Go, ignore line breaks and reject all other characters that are not base64.
         return binascii.a2b_base64(text.replace("\n", "").replace("\r", ""), strict_mode=True)
     except ValueError:
-        hint = "*-data fields take base64 of the PEM text; for a path, use the field without -data."
+        hint = "*-data fields contain base64-encoded PEM; for a path, use the field without -data."
         fields.add_problem("not valid base64", hint, field=name)
         return b""
 
 
-_NOT_A_DOCUMENT_HINT = "A kubeconfig is YAML or JSON text; compare with the output of: kubectl config view"
+_NOT_A_DOCUMENT_HINT = "A kubeconfig is YAML or JSON text; compare it with the output of: kubectl config view"
 
 
 def decode_bytes(data: bytes, *, origin: str = "") -> Kubeconfig | list[Problem]:
-    """A kubeconfig in YAML or JSON; empty text is an empty config (K8)."""
+    """Decode a kubeconfig in YAML or JSON. Empty text is an empty kubeconfig (K8)."""
     try:
         document = read_document(data, limit=KUBECONFIG_LIMIT)
     except DocumentError as error:
@@ -296,9 +296,9 @@ def decode_bytes(data: bytes, *, origin: str = "") -> Kubeconfig | list[Problem]
 
 
 def decode_mapping(document: Mapping[str, object]) -> Kubeconfig | list[Problem]:
-    """A kubeconfig that was parsed elsewhere, copied so that later changes to it do not matter."""
+    """Decode a parsed kubeconfig. It is copied, so that later changes to it have no effect."""
     try:
         copied = copy_plain(document)
     except DocumentError as error:
-        return [Problem(str(error), hint="Pass what yaml.safe_load or json.load made of a kubeconfig.")]
+        return [Problem(str(error), hint="Pass the result of yaml.safe_load or json.load.")]
     return decode(copied)

@@ -1,4 +1,4 @@
-"""`load_config`: from wherever the configuration is to one ClientConfig."""
+"""Load a ClientConfig from kubeconfig files, a document, flags, or the pod: `load_config` and `Loader`."""
 
 from __future__ import annotations
 
@@ -47,31 +47,36 @@ def load_config(
     exec_options: ExecOptions | None = None,
     oidc_options: OidcOptions | None = None,
 ) -> ClientConfig:
-    """The configuration that kubectl would use, resolved.
+    """Load the configuration that kubectl would use.
 
-    Without a source: the files in KUBECONFIG merged, else ~/.kube/config, else that of the pod this
-    runs in. A path is read alone and must exist. Bytes (YAML or JSON) and an already parsed document
-    work too; relative paths in those count from the working directory.
+    Without `source`, load the merged files in KUBECONFIG, else ~/.kube/config, else the in-cluster
+    configuration. With a path, load only that file, which must exist. `source` may also be the content of a
+    kubeconfig, as bytes (YAML or JSON) or as a parsed document; relative paths in it are relative to the
+    working directory.
 
-    `context`, `cluster`, `user` and `namespace` choose by name over what the kubeconfig says. An exec
-    plugin runs under `plugin_policy`, or else under the policy in the user's kuberc, and with
-    `exec_options`; tokens of an OIDC issuer are renewed with `oidc_options`. Nothing is run or connected to
-    here.
+    `context`, `cluster`, `user` and `namespace` override what the kubeconfig selects. `plugin_policy` decides
+    which exec plugins may run; without it, the policy in the user's kuberc applies. `exec_options` say how an
+    exec plugin is run, `oidc_options` how OIDC tokens are refreshed. Loading runs no plugin and opens no
+    connection.
 
-    Raises KubeConfigError with everything that is wrong, each with file, field and what to do.
+    Raises KubeConfigError with all problems; each has the file, the field and a hint. Raises InClusterError
+    if the in-cluster configuration cannot be loaded.
     """
     overrides = Overrides(
         context=context or "", cluster=cluster or "", user=user or "", namespace=namespace or ""
     )
     loader = Loader(
-        overrides=overrides, policy=plugin_policy, options=exec_options, oidc_options=oidc_options
+        overrides=overrides,
+        plugin_policy=plugin_policy,
+        exec_options=exec_options,
+        oidc_options=oidc_options,
     )
     if source is None:
         return loader.load_default()
     if isinstance(source, str | os.PathLike) and not is_document_text(source):
         return loader.load_file(os.fsdecode(source))
     decoded = decode_source(source)
-    # From here on nothing may raise from a frame that still holds the document.
+    # Delete the document, which may contain secrets, so that no traceback refers to it.
     del source
     return loader.load_document(decoded)
 
@@ -79,63 +84,62 @@ def load_config(
 def build_config(
     master: str = "", kubeconfig: str = "", *, environment: Environment | None = None
 ) -> ClientConfig:
-    """What a component's --master and --kubeconfig flags mean (K69).
+    """Build the config for a component's --master and --kubeconfig flags (K69).
 
-    With neither, the pod's configuration; failing that, nothing: ~/.kube/config is not read.
+    With neither, load the in-cluster configuration. ~/.kube/config is never read.
     """
     environment = environment or Environment()
     if not master and not kubeconfig:
         try:
             return load_in_cluster(environment, Overrides())
         except InClusterError as error:
-            logger.warning("neither --kubeconfig nor --master was given, and: %s", error)
+            logger.warning("Neither --kubeconfig nor --master was specified: %s", error)
     loader = Loader(overrides=Overrides(cluster_info=Cluster(server=master)), environment=environment)
     return loader.load_file(kubeconfig) if kubeconfig else loader.load_files(())
 
 
 def load_from_origin(origin: ConfigOrigin, *, environment: Environment | None = None) -> ClientConfig:
-    """The config that another process made by this origin, from the files of this one."""
+    """Load the config that another process loaded, from the files of this machine."""
     environment = environment or Environment()
     if origin.in_cluster:
         return load_in_cluster(environment, Overrides(namespace=origin.namespace))
     if not any(os.path.exists(path) for path in origin.paths):
         raise KubeConfigError(
-            "a ClientConfig is sent to another process as a origin, not with its secrets, and none of its "
-            f"files is here: {', '.join(origin.paths)}. Make the same kubeconfig available at that path.",
+            "cannot unpickle the ClientConfig: a pickle contains the paths of the kubeconfig files and not "
+            f"their secrets, and none of these files exists here: {', '.join(origin.paths)}. Make the same "
+            "kubeconfig available at that path.",
             path=origin.paths[0],
         )
     loader = Loader(
         overrides=Overrides(
             context=origin.context, cluster=origin.cluster, user=origin.user, namespace=origin.namespace
         ),
-        policy=origin.plugin_policy,
-        options=origin.exec_options,
+        plugin_policy=origin.plugin_policy,
+        exec_options=origin.exec_options,
         oidc_options=origin.oidc_options,
         environment=environment,
-        # Whatever became of the files, a origin for one cluster must not turn into the pod's own.
+        # If the files have become empty, a config for another cluster must not become the in-cluster one.
         allow_in_cluster=False,
     )
     return loader.load_files(origin.paths)
 
 
 def is_document_text(source: str | os.PathLike[str]) -> bool:
-    """Whether somebody passed what is in a kubeconfig, instead of its path. It would hold secrets."""
-    if not isinstance(source, str) or not any(sign in source for sign in ("\n", "{", ": ")):
+    """Return whether `source` is the text of a kubeconfig, and not a path. The text may contain secrets."""
+    if not isinstance(source, str) or not any(marker in source for marker in ("\n", "{", ": ")):
         return False
     return not os.path.exists(source)
 
 
 def decode_source(source: object) -> Kubeconfig | list[Problem]:
-    """A document that is at hand already, or why it is none."""
+    """Decode a kubeconfig that is not in a file, or return its problems."""
     if isinstance(source, Mapping):
         return decode_mapping(source)
     if isinstance(source, bytes | bytearray | memoryview):
         return decode_bytes(bytes(source))
     if isinstance(source, str):
-        hint = "For the text of a kubeconfig pass bytes: load_config(text.encode())."
-        return [
-            Problem("a str is taken for a path, and this one looks like the text of a kubeconfig", hint=hint)
-        ]
+        hint = "To pass the text of a kubeconfig, encode it: load_config(text.encode())."
+        return [Problem("a str must be a path, but this one looks like the text of a kubeconfig", hint=hint)]
     kind = type(source).__name__
     return [
         Problem(
@@ -146,98 +150,98 @@ def decode_source(source: object) -> Kubeconfig | list[Problem]:
 
 @dataclass(frozen=True, slots=True)
 class _EmptyConfig:
-    """client-go's "empty config": the one failure that means "try the pod's configuration" (K29, K66)."""
+    """client-go's "empty config": the only failure after which the in-cluster config is tried (K29, K66)."""
 
-    why: str
+    hint: str
 
     def error(self) -> KubeConfigError:
-        return KubeConfigError.from_problems([Problem(NO_CONFIG, hint=self.why)], prefix=INVALID)
+        return KubeConfigError.from_problems([Problem(NO_CONFIG, hint=self.hint)], prefix=INVALID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loader:
-    """One call of load_config: what was asked for, and where."""
+    """Loads configs with the same overrides and options."""
 
     overrides: Overrides
-    policy: PluginPolicy | None = None
-    options: ExecOptions | None = None
+    plugin_policy: PluginPolicy | None = None
+    exec_options: ExecOptions | None = None
     oidc_options: OidcOptions | None = None
     environment: Environment = field(default_factory=Environment)
     allow_in_cluster: bool = True
-    kuberc: Callable[[Environment], PluginPolicy] = load_kuberc_policy
+    load_policy: Callable[[Environment], PluginPolicy] = load_kuberc_policy
+    """Called if `plugin_policy` is None and the selected user has an exec plugin."""
 
     def load_default(self) -> ClientConfig:
-        """From the KUBECONFIG chain or ~/.kube/config."""
-        found = find_kubeconfig_paths(self.environment)
-        return self.load_files(found.paths, from_environment=found.from_environment)
+        """Load the files in KUBECONFIG, else ~/.kube/config, else the in-cluster configuration (K66)."""
+        kubeconfig = find_kubeconfig_paths(self.environment)
+        return self.load_files(kubeconfig.paths, from_environment=kubeconfig.from_environment)
 
     def load_file(self, path: str) -> ClientConfig:
-        """From one file, which must exist and is never merged (K14)."""
-        return self.resolve_files(self.read_file(path), (path,))
+        """Load one file, which must exist and is not merged with others (K14)."""
+        return self.resolve_or_in_cluster(self.read_file(path), (path,))
 
     def read_file(self, path: str) -> LoadedFiles:
-        """What is in one file, which must exist (K14)."""
-        found = read_kubeconfigs((path,))
-        if found.missing or not path:
+        """Read one file. Raise KubeConfigError if it does not exist (K14)."""
+        loaded = read_kubeconfigs((path,))
+        if loaded.missing or not path:
             hint = "Check the path."
             if path.startswith("~"):
-                hint = "`~` is not expanded: use os.path.expanduser."
+                hint = "`~` is not expanded: use os.path.expanduser()."
             elif not path:
-                hint = "An empty path names no file; pass None for the default kubeconfig."
-            raise KubeConfigError.from_problems(
-                [Problem(f'kubeconfig "{path}" does not exist', path, hint=hint)]
-            )
-        return found
+                hint = "The path is empty; pass None to load the default kubeconfig."
+            raise KubeConfigError.from_problems([Problem(f'kubeconfig "{path}" does not exist', path, hint=hint)])
+        return loaded
 
     def load_files(self, paths: Sequence[str], *, from_environment: bool = False) -> ClientConfig:
-        """From these files, merged, or from the pod if they come to nothing (K66)."""
-        return self.resolve_files(self.read_files(paths, from_environment=from_environment), paths)
+        """Load these files, merged, or the in-cluster configuration if they are empty (K66)."""
+        loaded = self.read_files(paths, from_environment=from_environment)
+        return self.resolve_or_in_cluster(loaded, paths)
 
     def read_files(self, paths: Sequence[str], *, from_environment: bool) -> LoadedFiles:
-        """What is in these files. Those of KUBECONFIG are missed if none of them exists."""
-        found = read_kubeconfigs(paths)
-        if from_environment and found.missing and not found.configs:
-            logger.warning("Config not found: %s", ", ".join(found.missing))
-        return found
+        """Read these files. Log a warning if KUBECONFIG lists them and none exists."""
+        loaded = read_kubeconfigs(paths)
+        if from_environment and loaded.missing and not loaded.configs:
+            logger.warning("Config not found: %s", ", ".join(loaded.missing))
+        return loaded
 
-    def resolve_files(self, found: LoadedFiles, paths: Sequence[str]) -> ClientConfig:
-        """From files that have been read, or from the pod if they come to nothing (K66)."""
-        if found.problems:
-            raise KubeConfigError.from_problems(found.problems)
+    def resolve_or_in_cluster(self, loaded: LoadedFiles, paths: Sequence[str]) -> ClientConfig:
+        """Resolve files that have been read, or load the in-cluster configuration if they are empty (K66)."""
+        if loaded.problems:
+            raise KubeConfigError.from_problems(loaded.problems)
         config = self._resolve(
-            merge_kubeconfigs(found.configs), paths=tuple(make_absolute(path) for path in paths if path)
+            merge_kubeconfigs(loaded.configs), paths=tuple(make_absolute(path) for path in paths if path)
         )
-        in_pod = self.allow_in_cluster and is_in_cluster(self.environment)
-        if not in_pod and isinstance(config, _EmptyConfig):
+        can_use_in_cluster = self.allow_in_cluster and is_in_cluster(self.environment)
+        if not can_use_in_cluster and isinstance(config, _EmptyConfig):
             raise config.error()
-        if isinstance(config, _EmptyConfig) or (in_pod and self._is_default(config)):
+        if isinstance(config, _EmptyConfig) or (can_use_in_cluster and self._is_default(config)):
             logger.debug("no kubeconfig; using the in-cluster configuration")
             return self._with_origin(load_in_cluster(self.environment, self.overrides), None)
         return config
 
     def _is_default(self, config: ClientConfig) -> bool:
-        """Whether this is what the caller's own defaults come to, without any kubeconfig (K66)."""
+        """Return whether `config` is what the caller's defaults resolve to without a kubeconfig (K66)."""
         defaults = self.overrides.cluster_defaults
         if not defaults.server:
             return False
         try:
             loader = replace(self, overrides=Overrides(cluster_defaults=defaults))
-            bare = loader._resolve(Kubeconfig(), paths=())
+            default = loader._resolve(Kubeconfig(), paths=())
         except KubeConfigError:
             return False
-        # The namespace and the context's name are no part of client-go's rest.Config.
-        return not isinstance(bare, _EmptyConfig) and bare == replace(
-            config, namespace=bare.namespace, context=bare.context
+        # client-go's rest.Config, which it compares, has no namespace and no context name.
+        return not isinstance(default, _EmptyConfig) and default == replace(
+            config, namespace=default.namespace, context=default.context
         )
 
     def load_document(self, decoded: Kubeconfig | list[Problem]) -> ClientConfig:
-        """From a document that has no file behind it: no merging, no falling back to the pod."""
+        """Load a kubeconfig that did not come from a file, without the in-cluster fallback."""
         if not isinstance(decoded, Kubeconfig):
             raise KubeConfigError.from_problems(decoded, prefix="error loading config: ")
         return self.resolve(decoded, ())
 
     def resolve(self, kubeconfig: Kubeconfig, paths: tuple[str, ...]) -> ClientConfig:
-        """From a kubeconfig that was read, from these files if any; never from the pod."""
+        """Resolve a kubeconfig that was read from `paths`, without the in-cluster fallback."""
         config = self._resolve(kubeconfig, paths=paths)
         if isinstance(config, _EmptyConfig):
             raise config.error()
@@ -250,24 +254,24 @@ class Loader:
         cluster, user = selected.cluster, selected.user
         problems = [*selected.problems, *validate_user(selected.user_name, user, try_open)]
         if cluster == Cluster() and not problems:
-            return _EmptyConfig(_explain_empty(selected, config, paths))
+            return _EmptyConfig(_explain_empty_config(selected, config, paths))
         if cluster != Cluster():
             problems += validate_cluster(selected.cluster_name, cluster, try_open)
         elif not selected.problems:
             field = f'contexts["{selected.context_name}"].context.cluster' if selected.context_name else None
-            why = _explain_empty(selected, config, paths)
+            hint = _explain_empty_config(selected, config, paths)
             problems.append(
-                Problem("cluster has no server defined", selected.context.origin or None, field, why)
+                Problem("cluster has no server defined", selected.context.origin or None, field, hint)
             )
         server = _parse_server(selected.cluster_name, cluster) if cluster.server else ""
         if isinstance(server, Problem):
             problems.append(server)
-        tls = isinstance(server, str) and uses_tls(server)
-        problems += validate_tls_options(selected.cluster_name, cluster, selected.user_name, user, tls)
-        token = _read_initial_token(selected.user_name, user) if tls else None
+        is_tls = isinstance(server, str) and uses_tls(server)
+        problems += validate_tls_options(selected.cluster_name, cluster, selected.user_name, user, is_tls)
+        token = _read_initial_token(selected.user_name, user) if is_tls else None
         if isinstance(token, Problem):
             problems.append(token)
-        oidc = self._build_oidc(selected) if tls else None
+        oidc = self._build_oidc(selected) if is_tls else None
         if isinstance(oidc, list):
             problems += oidc
         if problems or isinstance(server, Problem) or isinstance(token, Problem) or isinstance(oidc, list):
@@ -276,13 +280,14 @@ class Loader:
 
     def _build_oidc(self, selected: Selection) -> OidcConfig | list[Problem] | None:
         options, cwd = self.oidc_options or OidcOptions(), get_working_directory()
-        found = build_oidc_config(
+        oidc = build_oidc_config(
             selected.user_name, selected.user, options=options, cwd=cwd, try_open=try_open
         )
-        if isinstance(found, OidcConfig) and found.path and not os.path.isfile(found.path):
-            # A pipe, as of `<(process substitution)`: it is read once, and its name is another's next.
-            return replace(found, path=None, user=None)
-        return found
+        if isinstance(oidc, OidcConfig) and oidc.path and not os.path.isfile(oidc.path):
+            # A pipe, such as `<(process substitution)`: it cannot be read again or written to, and its name
+            # may be reused.
+            return replace(oidc, path=None, user=None)
+        return oidc
 
     def _build(
         self,
@@ -295,16 +300,16 @@ class Loader:
         namespace = selected.namespace
         if not namespace and is_in_cluster(self.environment):
             namespace = read_in_cluster_namespace(self.environment)
-        policy = self.policy
+        policy = self.plugin_policy
         if policy is None:
-            # A user without a plugin has no business with the policy, nor with a damaged kuberc.
-            policy = self.kuberc(self.environment) if selected.user.exec else PluginPolicy.allow_all()
+            # Without a plugin the kuberc is not read, so an invalid kuberc is no error.
+            policy = self.load_policy(self.environment) if selected.user.exec else PluginPolicy.allow_all()
         config = build_client_config(
             selected,
             server=server,
             token=token,
             namespace=namespace or "default",
-            options=self.options or ExecOptions(),
+            options=self.exec_options or ExecOptions(),
             policy=policy,
             oidc=oidc,
         )
@@ -314,15 +319,15 @@ class Loader:
             cluster=self.overrides.cluster,
             user=self.overrides.user,
             namespace=self.overrides.namespace,
-            exec_options=self.options,
+            exec_options=self.exec_options,
             oidc_options=self.oidc_options,
-            plugin_policy=policy if config.exec else self.policy,
+            plugin_policy=policy if config.exec else self.plugin_policy,
         )
-        travels = bool(paths) and all(map(is_same_for_other_processes, paths))
-        return self._with_origin(config, origin if travels else None)
+        can_reload = bool(paths) and all(map(is_same_for_other_processes, paths))
+        return self._with_origin(config, origin if can_reload else None)
 
     def _with_origin(self, config: ClientConfig, origin: ConfigOrigin | None) -> ClientConfig:
-        """`config` with its origin, unless it was changed by more than names: those may be secrets."""
+        """Set the origin, unless entries were overridden: those overrides may be secrets."""
         overridden = (self.overrides.cluster_info, self.overrides.user_info, self.overrides.cluster_defaults)
         if overridden != (Cluster(), User(), Cluster()):
             return set_origin(config, None)
@@ -340,24 +345,24 @@ def _parse_server(name: str, cluster: Cluster) -> str | Problem:
 
 
 def _read_initial_token(name: str, user: User) -> Secret[str] | Problem | None:
-    """`token`; else what the token file holds now, as it is (K58-K60)."""
+    """Return `token`, else the content of the token file, without stripping it (K58-K60)."""
     if user.token or not user.token_file:
         return user.token or None
     try:
         return read_raw_token(user.token_file)
     except TokenFileError as error:
-        hint = "Check the path, and that whatever writes the token has run."
+        hint = "Check the path, and that the program that writes the file has run."
         return Problem(str(error), user.origin or None, f'users["{name}"].user.tokenFile', hint)
 
 
-def _explain_empty(selected: Selection, config: Kubeconfig, paths: Sequence[str]) -> str:
+def _explain_empty_config(selected: Selection, config: Kubeconfig, paths: Sequence[str]) -> str:
     context, cluster = selected.context_name, selected.cluster_name
     if cluster:
-        return f'The context "{context}" names the cluster "{cluster}", which is not there.'
+        return f'Context "{context}" refers to cluster "{cluster}", which does not exist.'
     if context:
-        return f'The context "{context}" names no cluster.'
+        return f'Context "{context}" has no cluster.'
     if config.contexts:
         names = ", ".join(sorted(config.contexts)[:10])
         return f"No current-context is set. Pass context= or run: kubectl config use-context NAME ({names})"
-    looked = ", ".join(path if os.path.exists(path) else f"{path} (does not exist)" for path in paths)
-    return f"Set KUBECONFIG, or pass a path. Looked at: {looked or 'nothing'}."
+    checked = ", ".join(path if os.path.exists(path) else f"{path} (does not exist)" for path in paths)
+    return f"Set KUBECONFIG, or pass a path. Files checked: {checked or 'none'}."

@@ -1,4 +1,4 @@
-"""Addresses: the API server's and the proxy's, checked before anybody connects. Pure."""
+"""Parse and redact URLs of servers and proxies, and choose the proxy of a request as Go does."""
 
 from __future__ import annotations
 
@@ -8,49 +8,49 @@ from collections.abc import Mapping
 from urllib.parse import SplitResult, urlsplit
 
 MAX_URL_LENGTH = 8192
-"""urlsplit normalises a host, which can take a time that grows as the square of its length."""
+"""urlsplit normalizes the host, which can take time quadratic in its length."""
 
 
 class InvalidURL(ValueError):
-    """An address that cannot be used. The message does not repeat it: it may hold a password."""
+    """An invalid URL. The message does not contain the URL, because it may include a password."""
 
 
 def parse_server_url(server: str) -> str:
-    """The URL that requests are joined to: no query, no fragment; https unless it says http (K45, K47)."""
+    """Return the base URL of requests: no query or fragment; https if there is no scheme (K45, K47)."""
     parts = _split_url(server)
     if parts is None or not parts.scheme or not parts.netloc:
-        # `host:port`. client-go would go on with http and without credentials; see K47.
+        # `host:port`. client-go would use http here, and send no credentials (K47).
         parts = _split_url(f"https://{server}")
         if parts is None or parts.path not in ("", "/") or not _has_host(parts):
             raise InvalidURL("it must be a URL or a host:port pair")
     if parts.scheme not in ("http", "https"):
         raise InvalidURL("its scheme must be https or http")
     if not _has_host(parts):
-        raise InvalidURL("its host or its port cannot be right")
+        raise InvalidURL("its host or port is invalid")
     return parts._replace(query="", fragment="").geturl()
 
 
 def uses_tls(url: str) -> bool:
-    """Whether credentials may be used with this server at all (K46)."""
+    """Return whether `url` is https. Credentials are never sent over plain http (K46)."""
     return url.startswith("https:")
 
 
 def find_proxy_problem(url: str) -> str | None:
-    """What is wrong with a proxy-url (K36); None if nothing is."""
+    """Return what is wrong with a proxy-url (K36); None if it is valid."""
     parts = _split_url(url)
     if parts is None:
         return "could not parse"
     if parts.scheme not in ("http", "https", "socks5"):
-        # Not which one it is: of `user:password@proxy` it would be the user.
+        # The message does not quote the scheme: for `user:password@proxy` it would be the user name.
         return "unsupported scheme, must be http, https, or socks5"
     return None if _has_host(parts) else "could not parse"
 
 
 def redact_url(url: str) -> str:
-    """`url` for printing."""
+    """Return `url` with its userinfo hidden, for a message or a log."""
     parts = _split_url(url)
     if parts is None or not _has_valid_port(parts):
-        # `https://user:pass/word@host`: what looks like a port is the first half of a password.
+        # In `https://user:pass/word@host` the text in place of the port is part of a password.
         return "<unprintable>"
     if "@" not in parts.netloc:
         return url
@@ -58,11 +58,11 @@ def redact_url(url: str) -> str:
 
 
 def has_userinfo(url: str) -> bool:
-    """Whether printing `url` as it is would show somebody's credentials."""
+    """Return whether `url` contains credentials, or may contain them because it cannot be parsed."""
     return redact_url(url) != url
 
 
-# What Go's url.Parse refuses and urlsplit takes, or silently removes.
+# Characters that Go's url.Parse rejects, and that urlsplit accepts or silently removes.
 _INVALID_IN_URL = re.compile(r"[\x00-\x20\x7f]|%(?![0-9A-Fa-f]{2})")
 _INVALID_IN_HOST = re.compile(r'["<>\\^`{|}]')
 
@@ -96,12 +96,12 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 def choose_proxy(url: str, *, proxy_url: str | None, environ: Mapping[str, str]) -> str | None:
-    """The proxy for a request to `url`; None for a direct connection.
+    """Return the proxy for a request to `url`; None for a direct connection.
 
-    `proxy_url`, from the kubeconfig, is used for everything when it is set: neither the environment
-    nor NO_PROXY is asked. Otherwise HTTPS_PROXY (for https) or HTTP_PROXY (for http), unless NO_PROXY
-    names the host. Upper case is read before lower case; ALL_PROXY is not read; loopback never uses
-    a proxy. Pass an empty `environ` to leave the environment out.
+    `proxy_url` comes from the kubeconfig. If it is set, it applies to every request and the environment is
+    ignored, including NO_PROXY. Otherwise HTTPS_PROXY (for https) or HTTP_PROXY (for http) applies, unless
+    NO_PROXY matches the host. The upper-case variables take precedence over the lower-case ones; ALL_PROXY is
+    ignored; loopback addresses never use a proxy. Pass an empty `environ` to ignore the environment.
     """
     if proxy_url:
         return proxy_url
@@ -109,8 +109,8 @@ def choose_proxy(url: str, *, proxy_url: str | None, environ: Mapping[str, str])
     if target.scheme == "http" and environ.get("REQUEST_METHOD"):
         # In CGI, HTTP_PROXY can come from a client's `Proxy:` header.
         return None
-    chosen = _read_variable(environ, f"{target.scheme}_proxy")
-    proxy = _normalize_proxy(chosen) if chosen else None
+    value = _read_variable(environ, f"{target.scheme}_proxy")
+    proxy = _normalize_proxy(value) if value else None
     if proxy is None or not _needs_proxy(target, _read_variable(environ, "no_proxy")):
         return None
     return proxy
@@ -121,7 +121,7 @@ def _read_variable(environ: Mapping[str, str], name: str) -> str:
 
 
 def _normalize_proxy(proxy: str) -> str | None:
-    """`host:port` means http://host:port; what cannot be parsed means no proxy."""
+    """Return `proxy` as a URL: http if it has no scheme. None if it cannot be parsed."""
     for candidate in (proxy, f"http://{proxy}"):
         try:
             parts = urlsplit(candidate)
@@ -148,7 +148,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def _matches(entry: str, host: str, port: str, address: _Address | None) -> bool:
-    """Whether a NO_PROXY entry names this host: an address, a CIDR, or a domain; maybe with a port."""
+    """Return whether a NO_PROXY entry (an IP address, a CIDR or a domain, with or without port) matches."""
     if entry.rpartition("/")[2].isdigit():
         try:
             network = ipaddress.ip_network(entry, strict=False)
@@ -161,17 +161,17 @@ def _matches(entry: str, host: str, port: str, address: _Address | None) -> bool
         return False
     if entry_port and entry_port != port:
         return False
-    if (listed := _parse_address(name)) is not None:
-        return listed == address
+    if (entry_address := _parse_address(name)) is not None:
+        return entry_address == address
     if address is not None:
         return False
     name = _to_ascii(name.removeprefix("*") if name.startswith("*.") else name)
-    # `example.com` names itself and everything below it, `.example.com` only what is below.
+    # `example.com` matches itself and its subdomains, `.example.com` only subdomains.
     return host.endswith(name) if name.startswith(".") else host == name or host.endswith(f".{name}")
 
 
 def _split_host_port(entry: str) -> tuple[str, str]:
-    """As Go's SplitHostPort, and the whole entry as the host where there is no port."""
+    """Split like Go's net.SplitHostPort; without a port, the whole entry is the host."""
     if entry.startswith("["):
         name, _, rest = entry[1:].partition("]")
         return name, rest.removeprefix(":")
@@ -182,7 +182,7 @@ def _split_host_port(entry: str) -> tuple[str, str]:
 
 
 def _to_ascii(host: str) -> str:
-    """An international name in the form that is on the wire, so that both spellings are one name."""
+    """Return an internationalized name in its ASCII form, so that both spellings compare equal."""
     if host.isascii():
         return host
     import idna

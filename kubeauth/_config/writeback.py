@@ -1,11 +1,12 @@
-"""New tokens into a kubeconfig that others read and write too (O7).
+"""Write new tokens to a kubeconfig that other processes read and write too (O7).
 
-Two locks. `only_one` is held for as long as a renewal takes, by flock on the kubeconfig itself: it ends with
-the process that holds it, and kubectl, which knows nothing of it, is not held up. `<kubeconfig>.lock` is
-kubectl's own, a file that exists while somebody writes; it outlives a process that is killed, so it is held
-for the moment of writing and no longer.
+There are two locks. `exclusive_lock` holds a flock on the kubeconfig itself for the duration of a token
+refresh. The kernel releases it when its process exits, and kubectl, which does not use it, is not blocked.
+`<kubeconfig>.lock` is the lock file of kubectl, which exists while a process writes the kubeconfig. It
+remains if that process is killed, so it is held only while writing.
 
-Nothing here raises for what is in the file: a reason is returned, so that no traceback holds its text.
+Errors in the content of the file are returned as a WriteProblem and not raised, so that no traceback refers
+to the content.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from kubeauth._parsing import DocumentError, Json, read_document, write_document
 from kubeauth._secret import Secret
 
 _POLL_INTERVAL = 0.02
-# kubectl writes for a moment; whoever has a lock for longer is not writing any more.
+# kubectl writes within milliseconds; an older lock file was left behind.
 _KUBECTL_WRITE_TIMEOUT = 1.0
 
 
@@ -41,31 +42,32 @@ class WriteProblem:
 
 @dataclass(frozen=True, slots=True)
 class AuthProviderEntry:
-    """A user's auth provider in a file. `is_ours` says whether what stands there is still about us."""
+    """The auth provider of a user in a kubeconfig file."""
 
     path: str
     user: str
     is_same_entry: Callable[[Mapping[str, str]], bool]
+    """Whether these settings still belong to the same issuer and client."""
 
     def read(self) -> Mapping[str, str] | WriteProblem | None:
-        """Its settings as they are now; None if there is no such entry any more."""
-        ends = time.monotonic() + _KUBECTL_WRITE_TIMEOUT
+        """Read the current settings; None if the entry no longer exists."""
+        deadline = time.monotonic() + _KUBECTL_WRITE_TIMEOUT
         while True:
             document = _read_document(self.path)
-            # kubectl writes in place: what was read while it did so may be half of it.
-            if not os.path.lexists(f"{self.path}.lock") or time.monotonic() >= ends:
+            # kubectl overwrites the file in place: a read at the same time may return part of it.
+            if not os.path.lexists(f"{self.path}.lock") or time.monotonic() >= deadline:
                 break
             time.sleep(_POLL_INTERVAL)
         return document if isinstance(document, WriteProblem) else self._find_settings(document)
 
     def check_writable(self, timeout: float) -> WriteProblem | None:
-        """Why new settings could not be written; None if they could. Asked before a token is spent."""
+        """Return why settings cannot be written; None if they can. Called before a refresh-token is used."""
         if not os.access(self.path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-            return WriteProblem(f"{self.path} is not writable", "Make it so (chmod u+w).")
+            return WriteProblem(f"{self.path} is not writable", "Make it writable (chmod u+w).")
         return self._run_locked(timeout, lambda: None)
 
     def write(self, changes: Mapping[str, Secret[str]], timeout: float) -> WriteProblem | None:
-        """Sets these, and leaves all else in the file as it is. Why it cannot be done, if it cannot."""
+        """Write these settings and leave the rest of the file unchanged. Return the problem if that fails."""
 
         def change() -> WriteProblem | None:
             document = _read_document(self.path)
@@ -73,7 +75,7 @@ class AuthProviderEntry:
                 return document
             settings = self._find_settings(document)
             if settings is None:
-                return None  # as client-go: whoever removed the entry does not want them
+                return None  # the user removed the entry; client-go ignores this too
             settings.update({name: value.reveal() for name, value in changes.items()})
             is_json = _is_json(self.path)
             _replace_file(os.path.realpath(self.path), write_document(document, as_json=is_json))
@@ -82,33 +84,33 @@ class AuthProviderEntry:
         return self._run_locked(timeout, change)
 
     def _find_settings(self, document: Json) -> dict[str, str] | None:
-        """The very mapping in the document, to be changed."""
+        """Return the mapping inside `document` that holds the settings, so that it can be changed."""
         users = document.get("users") if isinstance(document, dict) else None
         for item in users if isinstance(users, list) else ():
             if not isinstance(item, dict) or item.get("name") != self.user:
                 continue
-            found: Any = item
-            for step in ("user", "auth-provider", "config"):
-                found = found.get(step) if isinstance(found, dict) else None
-            return found if isinstance(found, dict) and self.is_same_entry(found) else None
+            settings: Any = item
+            for key in ("user", "auth-provider", "config"):
+                settings = settings.get(key) if isinstance(settings, dict) else None
+            return settings if isinstance(settings, dict) and self.is_same_entry(settings) else None
         return None
 
     def _run_locked(self, timeout: float, work: Callable[[], WriteProblem | None]) -> WriteProblem | None:
         try:
             with ExitStack() as stack:
-                # As it is named, which is where kubectl looks; and where it is, for who came by another link.
+                # kubectl locks the path as configured. The real path is locked because of other links to it.
                 for path in dict.fromkeys((self.path, os.path.realpath(self.path))):
                     stack.enter_context(_lock_file(f"{path}.lock", timeout))
                 return work()
-        except _LockFileExists as stale:
+        except _LockFileExists as error:
             return WriteProblem(
-                f"{stale.path} is there: somebody is writing {self.path}, or was killed while doing so",
-                f"If no kubectl or other client is at work, remove {stale.path}.",
+                f"{error.path} exists: another process is writing {self.path}, or was killed while writing",
+                f"If no kubectl or other client is running, remove {error.path}.",
             )
         except OSError as error:
             return WriteProblem(
                 f"{self.path} cannot be written: {describe_os_error(error)}",
-                "Make the file and its directory writable for this user.",
+                "Make the file and its directory writable by this user.",
             )
 
 
@@ -120,7 +122,9 @@ def _read_document(path: str) -> Json | WriteProblem:
     except OSError as error:
         return WriteProblem(f"{path} cannot be read: {describe_os_error(error)}", "Check its permissions.")
     except DocumentError as error:
-        return WriteProblem(f"{path} cannot be read: {error}", "Somebody has changed it: correct it.")
+        return WriteProblem(
+            f"{path} cannot be read: {error}", "It has been changed since it was loaded: correct it."
+        )
 
 
 def _is_json(path: str) -> bool:
@@ -136,14 +140,14 @@ class _LockFileExists(Exception):
 
 @contextmanager
 def _lock_file(path: str, timeout: float) -> Generator[None]:
-    """As client-go's lockFile, but it waits where that one fails at once."""
-    ends = time.monotonic() + timeout
+    """Create a lock file like client-go's lockFile, but wait if it exists instead of failing at once."""
+    deadline = time.monotonic() + timeout
     while True:
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))
             break
         except FileExistsError:
-            if time.monotonic() >= ends:
+            if time.monotonic() >= deadline:
                 raise _LockFileExists(path) from None
             time.sleep(_POLL_INTERVAL)
     try:
@@ -155,21 +159,21 @@ def _lock_file(path: str, timeout: float) -> Generator[None]:
 
 @contextmanager
 def exclusive_lock(path: str, timeout: float) -> Generator[bool]:
-    """Of all processes, and of all threads in them. False if that was not to be had in time.
+    """Lock a file against other processes and threads. Yield False if that fails within `timeout`.
 
-    Where files cannot be locked so (Windows, some network drives) everybody passes.
+    Where flock is not available (Windows, some network file systems) yield True without a lock.
     """
     descriptor: int | None = None
-    is_mine = True
-    ends = time.monotonic() + timeout
-    with suppress(OSError):  # no such file, or no such locks: nothing to be alone with
+    is_locked = True
+    deadline = time.monotonic() + timeout
+    with suppress(OSError):  # the file does not exist, or flock is not supported
         while (descriptor := _try_flock(path)) is None:
-            if time.monotonic() >= ends:
-                is_mine = False
+            if time.monotonic() >= deadline:
+                is_locked = False
                 break
             time.sleep(_POLL_INTERVAL)
     try:
-        yield is_mine
+        yield is_locked
     finally:
         if descriptor is not None:
             _unlock(descriptor)
@@ -178,7 +182,7 @@ def exclusive_lock(path: str, timeout: float) -> Generator[bool]:
 if sys.platform == "win32":
 
     def _try_flock(path: str) -> int | None:
-        raise OSError("files cannot be locked so")
+        raise OSError("flock is not supported")
 
     def _unlock(descriptor: int) -> None: ...
 
@@ -186,45 +190,45 @@ else:
     import fcntl
 
     def _try_flock(path: str) -> int | None:
-        """A descriptor of the file, locked; None if somebody else has it."""
+        """Return a locked descriptor of the file; None if another one holds the lock."""
         try:
-            # For writing, which locks on NFS need.
+            # NFS needs a writable descriptor for an exclusive lock.
             descriptor = os.open(path, os.O_RDWR)
         except PermissionError:
             descriptor = os.open(path, os.O_RDONLY)
-        is_mine = False
+        is_locked = False
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever had it may have put a new file in its place, and that one is free.
-            is_mine = os.path.samestat(os.fstat(descriptor), os.stat(path))
+            # The previous holder may have replaced the file, which leaves the new file unlocked.
+            is_locked = os.path.samestat(os.fstat(descriptor), os.stat(path))
         except BlockingIOError:
             pass
         finally:
-            if not is_mine:
+            if not is_locked:
                 os.close(descriptor)
-        return descriptor if is_mine else None
+        return descriptor if is_locked else None
 
     def _unlock(descriptor: int) -> None:
-        # Not by closing alone: a child that was forked meanwhile has it open too.
+        # Closing is not enough: a child process forked in the meantime has the descriptor open too.
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 
-# The file cannot be replaced, but it can be written: it is a mount point of its own, as in a container, or
-# its owner is somebody else.
+# Errors of replacing a file that may still be writable in place: it is a mount point, as in a container, or
+# it is owned by another user.
 _CANNOT_REPLACE = (errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES)
 
 
 def _replace_file(path: str, data: bytes) -> None:
-    """At once: a reader sees the old or the new, never a half. Owner, mode and other names of it stay."""
+    """Replace the content atomically if possible. Owner, mode and hard links do not change."""
     before = os.stat(path)
     if before.st_nlink > 1:
-        # It has other names, which would keep a token that is spent.
+        # Replacing the file would leave the used refresh-token in its other hard links.
         _overwrite(path, data)
         return
     directory, prefix = os.path.dirname(path), f".{os.path.basename(path)}.kubeauth-"
     _remove_temporary_files(directory, prefix)
-    descriptor, new = tempfile.mkstemp(prefix=prefix, dir=directory)
+    descriptor, temporary = tempfile.mkstemp(prefix=prefix, dir=directory)
     try:
         with open(descriptor, "wb") as file:
             file.write(data)
@@ -234,17 +238,17 @@ def _replace_file(path: str, data: bytes) -> None:
                     os.fchown(descriptor, before.st_uid, before.st_gid)
                 os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
             os.fsync(descriptor)
-        os.replace(new, path)
+        os.replace(temporary, path)
     except BaseException as error:
         with suppress(OSError):
-            os.unlink(new)
+            os.unlink(temporary)
         if not isinstance(error, OSError) or error.errno not in _CANNOT_REPLACE:
             raise
         _overwrite(path, data)
 
 
 def _remove_temporary_files(directory: str, prefix: str) -> None:
-    """What somebody who was killed has left there: whoever writes has the lock, and that is us."""
+    """Remove files that killed processes left behind. The caller holds the lock, so none is in use."""
     with suppress(OSError):
         for name in os.listdir(directory):
             if name.startswith(prefix):
@@ -252,7 +256,7 @@ def _remove_temporary_files(directory: str, prefix: str) -> None:
 
 
 def _overwrite(path: str, data: bytes) -> None:
-    """As kubectl does."""
+    """Write the file in place, as kubectl does."""
     with open(path, "r+b") as file:
         file.write(data)
         file.truncate()

@@ -1,1 +1,1 @@
-"""`auth-provider: oidc`: what an issuer is asked, and what is made of its answers."""
+"""`auth-provider: oidc`: the protocol of an OIDC issuer, and the provider that refreshes tokens."""

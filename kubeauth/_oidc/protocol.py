@@ -1,6 +1,6 @@
-"""What an issuer is asked and what it answers: discovery and the refresh_token grant (O5, O6). Pure.
+"""Requests and responses of an OIDC issuer: discovery, the refresh_token grant, id-tokens (O5, O6). No I/O.
 
-Nothing here raises for what an issuer says: what is wrong is returned, so that no traceback holds an answer.
+Invalid responses are returned as an OidcProblem and not raised, so that no traceback refers to a response.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from kubeauth._parsing import DocumentError, Json, read_json
 from kubeauth._secret import Secret
 
 MAX_RESPONSE_SIZE = 2**20
-# Of what a stranger says, in an error.
-_MAX_SHOWN = 80
+# Characters of untrusted text in an error message.
+_MAX_QUOTED = 80
 
 ID_NOT_RETURNED = (
     'token response did not contain an id_token, either the scope "openid" wasn\'t requested upon login, or '
@@ -30,11 +30,11 @@ ID_NOT_RETURNED = (
 
 @dataclass(frozen=True, slots=True)
 class TokenRequest:
-    """One request."""
+    """A request to an issuer."""
 
     url: str
     body: Secret[bytes] | None = None
-    """None: a GET."""
+    """None for a GET request."""
     authorization: Secret[str] | None = None
 
 
@@ -47,23 +47,23 @@ class TokenResponse:
 
 @dataclass(frozen=True, slots=True)
 class NoResponse:
-    """Why there is none."""
+    """Why the issuer returned no response."""
 
     reason: str
 
 
 Fetch = Callable[[TokenRequest], TokenResponse | NoResponse]
-"""Makes a request, blocking, within the time and the trust that the configuration gives it."""
+"""Sends a request and blocks for the response. Applies the timeout, proxy and CA of the OidcConfig."""
 
 
 @dataclass(frozen=True, slots=True)
 class OidcProblem:
-    """What is wrong, in client-go's words where it has any, and what to do."""
+    """What is wrong, in the words of client-go if it has a message for it, and what to do."""
 
     reason: str
     advice: str
     is_rejected: bool = False
-    """Whether the issuer answered with an error: it may want the client's secret in another way."""
+    """Whether the issuer returned an error. It may expect the client secret in the other place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,42 +73,40 @@ class TokenSet:
 
 
 def build_discovery_request(issuer_url: str) -> TokenRequest:
-    """Where an issuer says where its endpoints are."""
+    """Build the request for the issuer's discovery document."""
     return TokenRequest(issuer_url.removesuffix("/") + "/.well-known/openid-configuration")
 
 
-def parse_discovery(reply: TokenResponse) -> str | OidcProblem:
-    """The URL to refresh at (O5)."""
-    if reply.status_code != 200:
-        # Not a secret: anybody may ask this.
-        said = _truncate(reply.body.decode("utf-8", "replace"))
+def parse_discovery(response: TokenResponse) -> str | OidcProblem:
+    """Return the URL of the token endpoint (O5)."""
+    if response.status_code != 200:
+        # The request needs no credentials, so its response contains no secrets.
+        text = _quote(response.body.decode("utf-8", "replace"))
         return OidcProblem(
-            f'oidc: failed to query metadata endpoint {reply.status_code}: "{said}"',
-            "Is idp-issuer-url right, and is the issuer at work?",
+            f'oidc: failed to query metadata endpoint {response.status_code}: "{text}"',
+            "Check that idp-issuer-url is correct and that the issuer is running.",
         )
-    found = _parse_json(reply.body)
-    if not isinstance(found, dict):
+    document = _parse_json(response.body)
+    if not isinstance(document, dict):
         return OidcProblem(
             "oidc: failed to decode provider discovery object: it is not a JSON object",
-            "Is idp-issuer-url right? A proxy or a login page may have answered instead.",
+            "Check idp-issuer-url. The response may have come from a proxy or a login page.",
         )
-    url = found.get("token_endpoint")
+    url = document.get("token_endpoint")
     if not isinstance(url, str) or not url.startswith(("https://", "http://")):
-        return OidcProblem(
-            "oidc: discovery object doesn't contain a token_endpoint", "Is idp-issuer-url right?"
-        )
+        return OidcProblem("oidc: discovery object doesn't contain a token_endpoint", "Check idp-issuer-url.")
     return url
 
 
 def build_refresh_request(
     url: str, config: OidcConfig, refresh_token: Secret[str], *, in_header: bool
 ) -> TokenRequest:
-    """The refresh_token grant, with the client's id and secret where this issuer wants them."""
+    """Build the refresh_token grant, with client id and secret in the header or in the form."""
     form = {"grant_type": "refresh_token", "refresh_token": refresh_token.reveal()}
     secret = config.client_secret.reveal() if config.client_secret else ""
     header: Secret[str] | None = None
     if in_header:
-        # Encoded twice, as RFC 6749 has it and golang.org/x/oauth2 does it.
+        # Form-encoded and then base64-encoded, as in RFC 6749 and golang.org/x/oauth2.
         pair = f"{quote_plus(config.client_id)}:{quote_plus(secret)}"
         header = Secret(f"Basic {b64encode(pair.encode()).decode()}")
     else:
@@ -118,46 +116,48 @@ def build_refresh_request(
     return TokenRequest(url, Secret(urlencode(form).encode()), header)
 
 
-def parse_token_response(reply: TokenResponse, secrets: tuple[str, ...]) -> TokenSet | OidcProblem:
-    """What came of a grant. `secrets` are not repeated, should the issuer do so."""
-    found = _parse_body(reply)
-    failed = not 200 <= reply.status_code <= 299
-    code = found.get("error") if found is not None else None
-    if failed or code:
-        return _parse_error(reply, found or {}, secrets)
-    if found is None:
+def parse_token_response(response: TokenResponse, secrets: tuple[str, ...]) -> TokenSet | OidcProblem:
+    """Parse the response to a grant. `secrets` are redacted from messages that quote the response."""
+    document = _parse_body(response)
+    is_error = not 200 <= response.status_code <= 299
+    code = document.get("error") if document is not None else None
+    if is_error or code:
+        return _parse_error(response, document or {}, secrets)
+    if document is None:
         return OidcProblem(
-            f"failed to refresh token: oauth2: cannot parse the reply (status {reply.status_code})",
-            "It is not JSON. Is the token endpoint that of an issuer, or has a proxy answered instead?",
+            f"failed to refresh token: oauth2: cannot parse the response (status {response.status_code})",
+            "It is not JSON. Check the issuer's token endpoint; the response may have come from a proxy.",
         )
-    if not _get_text(found, "access_token"):
-        advice = "The issuer does not keep to OAuth 2.0: tell whoever runs it."
+    if not _get_text(document, "access_token"):
+        advice = "The issuer violates OAuth 2.0: report this to its administrator."
         return OidcProblem("failed to refresh token: oauth2: server response missing access_token", advice)
-    return TokenSet(_get_secret(found, "id_token"), _get_secret(found, "refresh_token"))
+    return TokenSet(_get_secret(document, "id_token"), _get_secret(document, "refresh_token"))
 
 
-def _parse_error(reply: TokenResponse, found: Mapping[str, Json], secrets: tuple[str, ...]) -> OidcProblem:
-    """Of a reply that may hold tokens only the two members that are meant for people are repeated."""
-    code = _redact(_get_text(found, "error"), secrets)
-    said = _redact(_get_text(found, "error_description"), secrets)
-    words = f'oauth2: "{code}"' if code else f"oauth2: cannot fetch token: status {reply.status_code}"
-    advice = "Check client-id and client-secret, and what the issuer's own log says."
+def _parse_error(
+    response: TokenResponse, document: Mapping[str, Json], secrets: tuple[str, ...]
+) -> OidcProblem:
+    """Quote only `error` and `error_description`, because other parts of the response may be tokens."""
+    code = _redact(_get_text(document, "error"), secrets)
+    description = _redact(_get_text(document, "error_description"), secrets)
+    reason = f'oauth2: "{code}"' if code else f"oauth2: cannot fetch token: status {response.status_code}"
+    advice = "Check client-id and client-secret, and see the issuer's log."
     if code == "invalid_grant":
         advice = (
-            "The refresh-token is over, was revoked, or was used by somebody else already: log in again, as "
-            "you did to get it."
+            "The refresh-token has expired, was revoked, or was already used by another client: log in "
+            "again, as you did to get it."
         )
-    reason = f'failed to refresh token: {words} "{said}"' if said else f"failed to refresh token: {words}"
-    return OidcProblem(reason, advice, is_rejected=True)
+    suffix = f' "{description}"' if description else ""
+    return OidcProblem(f"failed to refresh token: {reason}{suffix}", advice, is_rejected=True)
 
 
-def _parse_body(reply: TokenResponse) -> Mapping[str, Json] | None:
-    kind = reply.content_type.partition(";")[0].strip().lower()
-    if kind in ("application/x-www-form-urlencoded", "text/plain"):
-        # Some endpoints do; x/oauth2 goes by this alone.
-        return dict(parse_qsl(reply.body.decode("utf-8", "replace"))) or None
-    found = _parse_json(reply.body)
-    return found if isinstance(found, dict) else None
+def _parse_body(response: TokenResponse) -> Mapping[str, Json] | None:
+    media_type = response.content_type.partition(";")[0].strip().lower()
+    if media_type in ("application/x-www-form-urlencoded", "text/plain"):
+        # Some issuers use these instead of JSON. Like x/oauth2, look only at the content type.
+        return dict(parse_qsl(response.body.decode("utf-8", "replace"))) or None
+    document = _parse_json(response.body)
+    return document if isinstance(document, dict) else None
 
 
 def _parse_json(body: bytes) -> Json:
@@ -167,13 +167,13 @@ def _parse_json(body: bytes) -> Json:
         return None
 
 
-def _get_text(found: Mapping[str, Json], name: str) -> str:
-    value = found.get(name)
+def _get_text(document: Mapping[str, Json], name: str) -> str:
+    value = document.get(name)
     return value if isinstance(value, str) else ""
 
 
-def _get_secret(found: Mapping[str, Json], name: str) -> Secret[str] | None:
-    text = _get_text(found, name)
+def _get_secret(document: Mapping[str, Json], name: str) -> Secret[str] | None:
+    text = _get_text(document, name)
     return Secret(text) if text else None
 
 
@@ -181,28 +181,31 @@ def _redact(text: str, secrets: tuple[str, ...]) -> str:
     for secret in secrets:
         if secret:
             text = text.replace(secret, "<hidden>")
-    return _truncate(text)
+    return _quote(text)
 
 
-def _truncate(text: str) -> str:
-    text = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
-    # In quotes, on one line: it is a stranger's.
+def _quote(text: str) -> str:
+    """Truncate untrusted text, and escape it to one line."""
+    text = text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}..."
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-# As client-go: so much earlier, since no two clocks agree.
-LEEWAY = 10.0
+# Seconds before `exp` at which a token is treated as expired, as in client-go, because clocks differ.
+EXPIRY_LEEWAY = 10.0
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _BASE64URL = re.compile(r"[A-Za-z0-9_-]*")
 
 
 def read_expiry(token: Secret[str]) -> float | str:
-    """Its `exp`, in seconds since 1970; or what is wrong with it. Raises nothing: it holds the token."""
+    """Return the `exp` of an id-token in seconds since 1970, or what is wrong with the token.
+
+    Raise nothing, so that no traceback refers to the token.
+    """
     parts = token.reveal().split(".")
     if len(parts) != 3:
         return "ID Token is not a valid JWT"
-    payload = parts[1].replace("\r", "").replace("\n", "")  # which Go skips
+    payload = parts[1].replace("\r", "").replace("\n", "")  # ignored by Go
     if not _BASE64URL.fullmatch(payload) or len(payload) % 4 == 1:
         return "ID Token is not a valid JWT: its payload is not base64url without padding"
     data = binascii.a2b_base64(payload.replace("-", "+").replace("_", "/") + "=" * (-len(payload) % 4))
@@ -212,21 +215,21 @@ def read_expiry(token: Secret[str]) -> float | str:
         claims = None
     if not isinstance(claims, dict):
         return "parsing claims: the payload of the ID Token is not a JSON object"
-    # As Go has it: without exp it was over long ago, and a number may stand in quotes.
+    # Like Go: without exp the token has expired, and exp may be a number in quotes.
     expires = claims.get("exp", 0)
     if isinstance(expires, str) and _NUMBER.fullmatch(expires):
         expires = float(expires)
     if isinstance(expires, bool) or not isinstance(expires, int | float) or not math.isfinite(expires):
         return "parsing claims: exp of the ID Token is not a number"
-    # Whole seconds, as client-go makes of it.
+    # client-go truncates to seconds.
     return float(math.trunc(expires))
 
 
-def is_valid(ends: float, now: float) -> bool:
-    """Whether a token that ends then may still be sent."""
-    return now + LEEWAY < ends
+def is_valid(expires_at: float, now: float) -> bool:
+    """Return whether a token with this `exp` may still be used."""
+    return now + EXPIRY_LEEWAY < expires_at
 
 
-def last_valid_time(ends: float) -> float:
-    """The last moment that it is good."""
-    return math.nextafter(ends - LEEWAY, -math.inf)
+def last_valid_time(expires_at: float) -> float:
+    """Return the last time at which a token with this `exp` is valid."""
+    return math.nextafter(expires_at - EXPIRY_LEEWAY, -math.inf)

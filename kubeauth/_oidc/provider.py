@@ -1,12 +1,12 @@
-"""An OIDC issuer, asked for an id-token: from the kubeconfig's entry to a token, or a typed error (O2-O10).
+"""OidcProvider: gets id-tokens from a kubeconfig's `auth-provider: oidc` entry and from its issuer (O2-O10).
 
-HTTP is not done here: `fetch` is handed in by the transports, who know proxies and trust. It blocks; whoever
-has an event loop asks in a thread, as for a plugin.
+HTTP requests are sent by the `fetch` argument, which blocks; `_transport.oidc_http` builds it. With an event
+loop, `OidcProvider.fetch` runs in a worker thread, as a plugin does.
 
-A refresh-token that is good once is spent when the issuer reads it, and lost if its successor does not reach
-the kubeconfig. So: nothing is asked unless the file can be written; whoever is alone with the file reads it
-again first; what could not be written is kept and written at the next try; and neither Ctrl-C nor the end of
-the program interrupts an exchange.
+A single-use refresh-token becomes invalid when the issuer receives it, and the login is lost if its successor
+is not written to the kubeconfig. Therefore the issuer is contacted only if the file is writable; the file is
+reloaded once its lock is held; tokens that could not be written are retained and written at the next fetch;
+and neither Ctrl-C nor the exit of the program interrupts an exchange.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from kubeauth.errors import OidcError, OidcWriteError
 
 NO_TOKEN = Secret("")
 _LOG_IN = "Log in again, as you did to get it."
-_RETRY = "Make the request again."
-_MAX_SEEN = 64
+_RETRY = "Retry the request."
+_MAX_SEEN_TOKENS = 64
 
 
 class CertificatePair(Protocol):
@@ -68,7 +68,7 @@ _Result: TypeAlias = ProviderCredential | OidcProblem | WriteProblem
 
 
 class OidcProvider:
-    """One entry of a kubeconfig, or tokens that stand nowhere else."""
+    """Fetches id-tokens for one entry of a kubeconfig, or for tokens that did not come from a file."""
 
     description = "issuer"
     is_interactive = False
@@ -89,10 +89,10 @@ class OidcProvider:
         self._now = now
         self._read_client_cert = read_client_cert
         self._tokens = _Tokens(config.id_token or NO_TOKEN, config.refresh_token or NO_TOKEN)
-        # What the file was seen to hold. What differs from it is newer, and not written yet.
+        # The tokens in the file. If self._tokens differ, they are newer and not written yet.
         self._saved = self._tokens
-        # All that it was seen to hold, but for what was there long ago.
-        self._seen = deque([self._saved], maxlen=_MAX_SEEN)
+        # The most recent tokens that were in the file.
+        self._seen = deque([self._saved], maxlen=_MAX_SEEN_TOKENS)
         self._last_returned = NO_TOKEN
         self._secret_in_header: dict[str, bool] = {}
         self._entry: AuthProviderEntry | None = None
@@ -100,102 +100,103 @@ class OidcProvider:
             self._entry = AuthProviderEntry(config.path, config.user, partial(_is_same_entry, config))
         self._can_write_back = False
         self._is_shutting_down = False
-        # Held while it is asked, which may go on when who asked has gone.
+        # Held during a fetch, which may continue after its caller has been cancelled.
         self._fetch_lock = threading.Lock()
-        # Held from when a refresh-token is spent until its successor is safe.
+        # Held from the use of a refresh-token until its successor has been written.
         self._exchange_lock = threading.Lock()
         _providers.add(self)
 
     @property
     def holds_unsaved_token(self) -> bool:
-        """Whether the refresh-token here is one that stands nowhere else."""
+        """Whether the current refresh-token is not saved in the file."""
         return self._tokens.refresh_token != self._saved.refresh_token
 
     def has_seen(self, config: OidcConfig) -> bool:
-        """Whether the tokens there are those here, or came before: else somebody has logged in since."""
+        """Return whether the tokens in `config` are known here. If not, a user has logged in again since."""
         return _Tokens(config.id_token or NO_TOKEN, config.refresh_token or NO_TOKEN) in list(self._seen)
 
     def fetch(self, is_cancelled: Callable[[], bool] = lambda: False) -> ProviderCredential:
-        """An id-token other than the one before. OidcError if there is none to be had."""
-        exchange = _Exchange(self, is_cancelled)
-        exchange.run_uninterrupted()
-        answer = exchange.result()
-        if isinstance(answer, OidcProblem):
-            # Raised here, where nothing of what was said was ever held.
-            raise self.invalid_output_error(answer.reason, answer.advice)
-        if isinstance(answer, WriteProblem):
-            raise self._write_error(answer)
-        if answer.token is not None:
-            self._last_returned = answer.token
-        return answer
+        """Return an id-token that differs from the last one. Raises OidcError."""
+        call = _FetchCall(self, is_cancelled)
+        call.run_uninterrupted()
+        result = call.result()
+        if isinstance(result, OidcProblem):
+            # Raised here, because no frame of this traceback refers to a response of the issuer.
+            raise self.invalid_output_error(result.reason, result.advice)
+        if isinstance(result, WriteProblem):
+            raise self._write_error(result)
+        if result.token is not None:
+            self._last_returned = result.token
+        return result
 
     def error(self, message: str) -> OidcError:
-        """For what went wrong around it."""
+        """Return an error with the name of the issuer."""
         return OidcError(message, issuer=self.name)
 
     def invalid_output_error(self, reason: str, advice: str) -> OidcError:
-        """For an issuer that gave nothing, or nothing that is of use."""
+        """Return an error for an issuer that returned no usable token."""
         return self.error(f"{ERROR_PREFIX}{reason.rstrip('.')}. {advice} The issuer is {self.name}.")
 
-    def _write_error(self, trouble: WriteProblem) -> OidcWriteError:
+    def _write_error(self, problem: WriteProblem) -> OidcWriteError:
         return OidcWriteError(
-            f"{ERROR_PREFIX}could not persist new tokens: {trouble.reason}. {trouble.advice} To keep them in "
-            "this process alone: load_config(oidc_options=OidcOptions(write_back=False)); if a refresh-token "
-            "can be used only once, other programs that use the file must then log in again.",
+            f"{ERROR_PREFIX}could not persist new tokens: {problem.reason}. {problem.advice} To use new "
+            "tokens only in this process, call load_config(oidc_options=OidcOptions(write_back=False)); if "
+            "refresh-tokens can be used only once, other programs that use the file must then log in again.",
             issuer=self.name,
             path=self._config.path or "",
         )
 
     def stop(self) -> None:
-        """Nothing: it is over soon, and what it gives must be kept."""
+        """Do nothing: an exchange takes at most its timeout, and its tokens must not be lost."""
 
     def after_fork(self) -> None:
-        """In a child: an exchange that is under way is the parent's."""
+        """Replace the locks in a forked child: an exchange in progress belongs to the parent."""
         self._fetch_lock = threading.Lock()
         self._exchange_lock = threading.Lock()
 
     def shut_down(self) -> None:
-        """At the end of the program: spends no more tokens, and waits for one that is being spent."""
+        """Start no new exchange, and wait for one in progress. Called when the program exits."""
         self._is_shutting_down = True
         if self._exchange_lock.acquire(timeout=3 * self._config.options.timeout):
             self._exchange_lock.release()
 
-    def _answer(self, is_cancelled: Callable[[], bool]) -> _Result:
+    def _fetch_credential(self, is_cancelled: Callable[[], bool]) -> _Result:
         with self._fetch_lock, ExitStack() as stack:
-            at_hand = self._usable_token()
-            if at_hand is not None or self._entry is None or not self._config.options.write_back:
-                return at_hand or self._refresh(is_cancelled)
+            usable = self._usable_token()
+            if usable is not None or self._entry is None or not self._config.options.write_back:
+                return usable or self._refresh(is_cancelled)
             path, timeout = self._entry.path, self._config.options.timeout
             if not stack.enter_context(exclusive_lock(path, timeout)):
                 return WriteProblem(
-                    f"another process has been renewing the tokens in {path} for {timeout:g} seconds",
-                    "Try again, or find out what it waits for.",
+                    f"timed out after {timeout:g} seconds waiting for another process that is refreshing the "
+                    f"tokens in {path}",
+                    "Retry, or check what that process is waiting for.",
                 )
-            # Whoever was alone with it before may have renewed them.
+            # The previous holder of the lock may have refreshed the tokens.
             return self._usable_token() or self._refresh(is_cancelled)
 
     def _usable_token(self) -> _Result | None:
-        """The id-token there is, if it is good and another than the one before (O3)."""
-        trouble = self._reload()
-        if trouble is not None:
-            return trouble
+        """Return the current id-token if it is valid and was not returned by the last fetch (O3)."""
+        problem = self._reload()
+        if problem is not None:
+            return problem
         token = self._tokens.id_token
         if not token or token == self._last_returned:
             return None
-        ends = read_expiry(token)
-        if isinstance(ends, float) and not is_valid(ends, self._now()):
+        expires_at = read_expiry(token)
+        if isinstance(expires_at, float) and not is_valid(expires_at, self._now()):
             return None
         return self._write_back() or self._build_credential(token)
 
     def _reload(self) -> WriteProblem | None:
-        """What the file has, if somebody else has changed it: then it is newer than what is here."""
+        """Use the tokens in the file if another process changed them: then they are newer."""
         self._can_write_back = False
-        found = self._entry.read() if self._entry is not None else None
-        if isinstance(found, WriteProblem):
-            return found if self._config.options.write_back else None
-        if found is not None:
+        settings = self._entry.read() if self._entry is not None else None
+        if isinstance(settings, WriteProblem):
+            return settings if self._config.options.write_back else None
+        if settings is not None:
             self._can_write_back = self._config.options.write_back
-            tokens = _Tokens(_get_secret(found, ID_TOKEN), _get_secret(found, REFRESH_TOKEN))
+            tokens = _Tokens(_get_secret(settings, ID_TOKEN), _get_secret(settings, REFRESH_TOKEN))
             if tokens != self._saved:
                 self._saved = self._tokens = tokens
                 self._seen.append(tokens)
@@ -205,89 +206,95 @@ class OidcProvider:
         if not self._tokens.refresh_token:
             return OidcProblem("No valid id-token, and cannot refresh without refresh-token", _LOG_IN)
         if self._entry is not None and self._can_write_back:
-            trouble = self._entry.check_writable(self._config.options.timeout)
-            if trouble is not None:
-                return trouble
-        reply = self._fetch(build_discovery_request(self._config.issuer_url))
-        url = _unreachable_problem(reply) if isinstance(reply, NoResponse) else parse_discovery(reply)
+            write_problem = self._entry.check_writable(self._config.options.timeout)
+            if write_problem is not None:
+                return write_problem
+        response = self._fetch(build_discovery_request(self._config.issuer_url))
+        url = (
+            _build_unreachable_problem(response)
+            if isinstance(response, NoResponse)
+            else parse_discovery(response)
+        )
         if isinstance(url, OidcProblem):
             return url
         with self._exchange_lock:
             if self._is_shutting_down or is_cancelled():
-                return OidcProblem("it was not asked, because nobody waits for it any more", _RETRY)
-            answer = self._exchange(url, self._tokens.refresh_token)
-            problem = answer if isinstance(answer, OidcProblem) else self._store(answer)
-            # A new refresh-token is worth keeping, also if nothing else came with it.
-            trouble = self._write_back()
-        return problem or trouble or self._build_credential(self._tokens.id_token)
+                return OidcProblem("the token refresh was cancelled", _RETRY)
+            tokens = self._exchange(url, self._tokens.refresh_token)
+            problem = tokens if isinstance(tokens, OidcProblem) else self._store(tokens)
+            # Also after a problem: the issuer may have returned a new refresh-token without an id-token.
+            write_problem = self._write_back()
+        return problem or write_problem or self._build_credential(self._tokens.id_token)
 
     def _build_credential(self, token: Secret[str]) -> _Result:
-        ends, pair = read_expiry(token), self._read_client_cert()
-        if isinstance(ends, str):
-            return OidcProblem(ends, _LOG_IN)
-        expires = last_valid_time(ends)
+        expires_at, pair = read_expiry(token), self._read_client_cert()
+        if isinstance(expires_at, str):
+            return OidcProblem(expires_at, _LOG_IN)
         return ProviderCredential(
-            token, pair.certificate if pair else None, pair.key if pair else None, expires
+            token,
+            pair.certificate if pair else None,
+            pair.key if pair else None,
+            last_valid_time(expires_at),
         )
 
     def _write_back(self) -> WriteProblem | None:
-        """Puts into the file what is newer here, if it is to be there (O7). Why not, if that fails."""
+        """Write new tokens to the file, if write_back is enabled (O7). Return the problem if that fails."""
         if self._entry is None or not self._can_write_back or self._tokens == self._saved:
             return None
         tokens = {ID_TOKEN: self._tokens.id_token, REFRESH_TOKEN: self._tokens.refresh_token}
         changes = {name: token for name, token in tokens.items() if token}
         self._seen.append(self._tokens)
-        trouble = self._entry.write(changes, self._config.options.timeout)
-        if trouble is None:
+        problem = self._entry.write(changes, self._config.options.timeout)
+        if problem is None:
             self._saved = self._tokens
-        return trouble
+        return problem
 
-    def _store(self, answer: TokenSet) -> OidcProblem | None:
-        """Takes what the issuer gave; what is wrong with it, if something is (O6)."""
+    def _store(self, tokens: TokenSet) -> OidcProblem | None:
+        """Store the tokens that the issuer returned. Return what is wrong with the id-token (O6)."""
         problem: OidcProblem | None = None
         id_token = self._tokens.id_token
-        if answer.id_token is None:
+        if tokens.id_token is None:
             problem = OidcProblem(ID_NOT_RETURNED, "Use an exec plugin such as kubelogin with this issuer.")
-        elif isinstance(wrong := read_expiry(answer.id_token), str):
-            problem = OidcProblem(wrong, "The issuer sent it: tell whoever runs it.")
+        elif isinstance(reason := read_expiry(tokens.id_token), str):
+            problem = OidcProblem(reason, "The issuer returned it: report this to its administrator.")
         else:
-            id_token = answer.id_token
-        self._tokens = _Tokens(id_token, answer.refresh_token or self._tokens.refresh_token)
+            id_token = tokens.id_token
+        self._tokens = _Tokens(id_token, tokens.refresh_token or self._tokens.refresh_token)
         return problem
 
     def _exchange(self, url: str, refresh_token: Secret[str]) -> TokenSet | OidcProblem:
-        """In the way that worked last time; else in the header first, as x/oauth2 does."""
+        """Request tokens. Try client id and secret in the header and then in the form, as x/oauth2 does."""
         config = self._config
         known = self._secret_in_header.get(url)
-        answer: TokenSet | OidcProblem = OidcProblem("", "")
+        result: TokenSet | OidcProblem = OidcProblem("", "")
         for in_header in (True, False) if known is None else (known,):
-            reply = self._fetch(build_refresh_request(url, config, refresh_token, in_header=in_header))
-            if isinstance(reply, NoResponse):
-                return _unreachable_problem(reply)
+            response = self._fetch(build_refresh_request(url, config, refresh_token, in_header=in_header))
+            if isinstance(response, NoResponse):
+                return _build_unreachable_problem(response)
             secret = config.client_secret.reveal() if config.client_secret else ""
-            answer = parse_token_response(reply, (refresh_token.reveal(), secret))
-            if isinstance(answer, TokenSet):
+            result = parse_token_response(response, (refresh_token.reveal(), secret))
+            if isinstance(result, TokenSet):
                 self._secret_in_header[url] = in_header
                 break
-            if not answer.is_rejected:
+            if not result.is_rejected:
                 break
-        return answer
+        return result
 
 
-class _Exchange:
-    """One call of `_answer`, in whatever thread."""
+class _FetchCall:
+    """One call of OidcProvider._fetch_credential, in this or another thread."""
 
     def __init__(self, provider: OidcProvider, is_cancelled: Callable[[], bool]) -> None:
         self._provider = provider
         self._is_cancelled = is_cancelled
-        self._answer: _Result | None = None
+        self._result: _Result | None = None
         self._error: BaseException | None = None
 
     def run_uninterrupted(self) -> None:
-        """Where signals strike, in another thread: a token that was spent must not be lost to Ctrl-C."""
+        """Run in another thread if this is the main one, so that Ctrl-C does not lose a refresh-token."""
         if threading.current_thread() is threading.main_thread():
             thread = threading.Thread(target=self._run, name="kubeauth-oidc", daemon=True)
-            with suppress(RuntimeError):  # too many: then here
+            with suppress(RuntimeError):  # too many threads: run in this one
                 thread.start()
                 thread.join()
                 return
@@ -295,19 +302,19 @@ class _Exchange:
 
     def _run(self) -> None:
         try:
-            self._answer = self._provider._answer(self._is_cancelled)
-        except BaseException as error:  # for whoever asked, who is in another thread
+            self._result = self._provider._fetch_credential(self._is_cancelled)
+        except BaseException as error:  # raised in the calling thread
             self._error = error
 
     def result(self) -> _Result:
         if self._error is not None:
             raise self._error
-        assert self._answer is not None  # noqa: S101 -- one of the two
-        return self._answer
+        assert self._result is not None  # noqa: S101 -- _run sets the result or the error
+        return self._result
 
 
 def _is_same_entry(config: OidcConfig, settings: Mapping[str, str]) -> bool:
-    """Whether an entry is still about the same issuer and client: else its tokens are not ours to touch."""
+    """Return whether an entry is still for the same issuer and client. Else its tokens must not be used."""
     return (settings.get(ISSUER), settings.get(CLIENT_ID)) == (config.issuer_url, config.client_id)
 
 
@@ -316,9 +323,9 @@ def _get_secret(settings: Mapping[str, object], name: str) -> Secret[str]:
     return Secret(value) if isinstance(value, str) and value else NO_TOKEN
 
 
-def _unreachable_problem(reply: NoResponse) -> OidcProblem:
+def _build_unreachable_problem(response: NoResponse) -> OidcProblem:
     return OidcProblem(
-        f"the issuer cannot be reached: {reply.reason}", "Check idp-issuer-url, and its CA and proxy."
+        f"the issuer cannot be reached: {response.reason}", "Check idp-issuer-url, and its CA and proxy."
     )
 
 

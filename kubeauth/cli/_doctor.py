@@ -79,7 +79,7 @@ def wanted_by(options: Options) -> Wanted:
 
     plugin = ExecOptions(timeout=options.plugin_timeout or PLUGIN_TIMEOUT)
     return Wanted(
-        loader=replace(options.loader(), options=plugin),
+        loader=replace(options.loader(), exec_options=plugin),
         kubeconfig=options.kubeconfig,
         timeout=options.request_timeout or TIMEOUT,
         offline=options.offline,

@@ -68,7 +68,7 @@ def _config_or_problems(
     loader: Loader, found: LoadedFiles, paths: Sequence[str]
 ) -> ClientConfig | tuple[Problem, ...]:
     try:
-        return loader.resolve_files(found, paths)
+        return loader.resolve_or_in_cluster(found, paths)
     except KubeConfigError as wrong:
         return wrong.problems
     except ConfigError as wrong:  # of the pod

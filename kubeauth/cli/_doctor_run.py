@@ -116,7 +116,7 @@ class Examination:
             self._why_not = "the kubeconfig cannot be loaded"
             yield from (skipped(id, self._why_not) for id in ("context", "entries", "others"))
             return
-        loader = replace(self._wanted.loader, policy=self._kuberc.policy)
+        loader = replace(self._wanted.loader, plugin_policy=self._kuberc.policy)
         resolved = self._resolved = resolve(loader, found, self._paths)
         for config in (resolved.config, resolved.cluster_only):
             self._secrets += secrets_of(config) if config else []

@@ -105,7 +105,7 @@ class Flags(argparse.Namespace):
                 impersonate_extra=FrozenDict(_extra(self.as_user_extra or ())),
             ),
         )
-        return Loader(overrides=overrides, options=exec_options)
+        return Loader(overrides=overrides, exec_options=exec_options)
 
     def set_up_logging(self) -> None:
         """To stderr: what goes wrong; from -v 4 on what is done about credentials; from 6 on, requests."""

@@ -108,8 +108,8 @@ def _plan(path: str | Callable[[ClientConfig], str], settings: Settings) -> Plan
         timeout = None  # which is as long
     loader = Loader(
         overrides=Overrides(),
-        policy=settings.get("plugin_policy"),
-        options=settings.get("exec_options") or options_for(timeout),
+        plugin_policy=settings.get("plugin_policy"),
+        exec_options=settings.get("exec_options") or options_for(timeout),
     )
     source: Source = settings.get("kubeconfig")
     known = Contexts.read(loader, source)

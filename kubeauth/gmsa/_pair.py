@@ -88,7 +88,7 @@ class ServedPair:
     def _read(self) -> tuple[bytes, ClientCertificate] | str:
         """What is in the files, and by what it can be told from others."""
         try:
-            certificate, key = (read_file(str(file), can_wait=False) for file in self._files)
+            certificate, key = (read_file(str(file), can_block=False) for file in self._files)
         except OSError as error:
             return f"{error.filename or self._place}: {describe_os_error(error)}"
         seen = sha256(certificate).digest() + sha256(key).digest()

@@ -62,7 +62,7 @@ def given_config(source: object, *, with_tokens: bool) -> DockerConfig | Problem
 
 
 def _users_config(environment: Environment, *, with_tokens: bool) -> DockerConfig | Problem:
-    directory = environment.environ.get("DOCKER_CONFIG", "") or environment.in_home(".docker")
+    directory = environment.environ.get("DOCKER_CONFIG", "") or environment.join_home(".docker")
     if not directory:
         return Problem("there is no home directory to look for a docker config in", hint="Pass its path.")
     path, hint = os.path.join(directory, CONFIG_JSON), "`docker login` writes it."

@@ -122,7 +122,7 @@ def test_in_a_pod(generated: Generated, server: APIServer, tmp_path: Path) -> No
     (tmp_path / "ca.crt").write_bytes(server.authority.pem)
     host, _, port = server.url.removeprefix("https://").partition(":")
     environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
-    config = load_in_cluster(Environment(environ=environ, service_account=str(tmp_path)), Overrides())
+    config = load_in_cluster(Environment(environ=environ, service_account_dir=str(tmp_path)), Overrides())
     with generated.drive(config) as api:
         assert api.namespaces() == NAMESPACES
     assert server.requests[0].user == "alice"

@@ -164,7 +164,7 @@ class TestInAPod:
             "KUBERNETES_SERVICE_PORT": port,
             "HOME": str(tmp_path),
         }
-        return Environment(environ=environ, service_account=str(account))
+        return Environment(environ=environ, service_account_dir=str(account))
 
     def test_its_own_configuration_is_used(self, pod: Environment) -> None:
         found = examined(environment=pod)
@@ -179,13 +179,13 @@ class TestInAPod:
         assert str(path) in examined(environment=pod).one("context").summary
 
     def test_a_token_that_is_no_text(self, pod: Environment) -> None:
-        Path(pod.service_account, "token").write_bytes(b"\xff")
+        Path(pod.service_account_dir, "token").write_bytes(b"\xff")
         found = examined(environment=pod).bad("context")
         assert "it is not text" in found.summary
         assert "automountServiceAccountToken" in found.next_step
 
     def test_elsewhere_it_is_no_way_out(self, pod: Environment) -> None:
-        shutil.rmtree(pod.service_account)
+        shutil.rmtree(pod.service_account_dir)
         found = examined(environment=pod).bad("context")
         assert "no configuration" in found.summary
         assert "This looks like a pod, but its token is not mounted" in found.next_step

@@ -24,7 +24,7 @@ def in_the_pod_of(account: str, cluster: ControlPlane, mounted: Path) -> ClientC
     (mounted / "ca.crt").write_bytes(cluster.ca)
     (mounted / "namespace").write_text("default")
     environ = {"KUBERNETES_SERVICE_HOST": server.hostname or "", "KUBERNETES_SERVICE_PORT": str(server.port)}
-    return load_in_cluster(Environment(environ=environ, service_account=str(mounted)), Overrides())
+    return load_in_cluster(Environment(environ=environ, service_account_dir=str(mounted)), Overrides())
 
 
 def test_in_a_pod_the_manifests_allow_what_they_say_and_no_more(

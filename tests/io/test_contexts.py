@@ -23,7 +23,7 @@ KUBERC = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentia
 
 def loader(**environment: str) -> Loader:
     given = Environment(environ=environment) if environment else Environment()
-    return Loader(overrides=Overrides(), options=OPTIONS, environment=given)
+    return Loader(overrides=Overrides(), exec_options=OPTIONS, environment=given)
 
 
 def test_each_is_what_load_config_makes_of_it() -> None:
@@ -81,7 +81,7 @@ def test_a_context_is_never_the_pods_own(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
     environment = Environment(
         environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"},
-        service_account=str(tmp_path),
+        service_account_dir=str(tmp_path),
     )
     made = {"contexts": [{"name": "empty", "context": {}}]}
     path = write(tmp_path / "config", made)

@@ -31,7 +31,7 @@ class Pod:
 
     @property
     def environment(self) -> Environment:
-        return Environment(environ=self.environ, service_account=str(self.root))
+        return Environment(environ=self.environ, service_account_dir=str(self.root))
 
     def loader(self, **overrides: Any) -> Loader:
         return Loader(overrides=Overrides(**overrides), environment=self.environment)

@@ -44,7 +44,7 @@ def test_kubeconfig_names_the_chain_k13(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_the_chain_keeps_order_and_drops_repetitions_k13() -> None:
     assert find_kubeconfig_paths(Environment(environ={"KUBECONFIG": "b:a:b::a"})).paths == ("b", "a", "")
-    windows = Environment(environ={"KUBECONFIG": r"C:\a;D:\b"}, windows=True)
+    windows = Environment(environ={"KUBECONFIG": r"C:\a;D:\b"}, is_windows=True)
     assert find_kubeconfig_paths(windows).paths == (r"C:\a", r"D:\b")
 
 
@@ -60,17 +60,17 @@ def test_the_home_of_windows_is_searched_for_k13(tmp_path: Path) -> None:
     (tmp_path / "profile").mkdir()
     environ = {"HOME": str(tmp_path / "gone"), "HOMEDRIVE": str(tmp_path), "HOMEPATH": "/none",
                "USERPROFILE": str(tmp_path / "profile")}  # fmt: skip
-    assert Environment(environ=environ, windows=True).home == str(tmp_path / "profile")
+    assert Environment(environ=environ, is_windows=True).home == str(tmp_path / "profile")
     write(tmp_path / "none/.kube/config", {})
-    assert Environment(environ=environ, windows=True).home == f"{tmp_path}/none"
-    assert Environment(environ={}, windows=True).home == ""
-    assert Environment(environ={"HOMEDRIVE": "C:", "USERPROFILE": "P"}, windows=True).home == "P"
+    assert Environment(environ=environ, is_windows=True).home == f"{tmp_path}/none"
+    assert Environment(environ={}, is_windows=True).home == ""
+    assert Environment(environ={"HOMEDRIVE": "C:", "USERPROFILE": "P"}, is_windows=True).home == "P"
     # Without a kubeconfig anywhere the profile comes before the drive, and what exists before what does not.
     (tmp_path / "drive").mkdir()
     both = {"HOMEDRIVE": f"{tmp_path}/", "HOMEPATH": "drive", "USERPROFILE": str(tmp_path / "profile")}
-    assert Environment(environ=both, windows=True).home == str(tmp_path / "profile")
+    assert Environment(environ=both, is_windows=True).home == str(tmp_path / "profile")
     both["USERPROFILE"] = "/nope"
-    assert Environment(environ=both, windows=True).home == f"{tmp_path}/drive"
+    assert Environment(environ=both, is_windows=True).home == f"{tmp_path}/drive"
 
 
 def test_an_explicit_path_is_alone_and_must_exist_k14(
