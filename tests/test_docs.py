@@ -139,7 +139,7 @@ def test_operations_tells_of_everything_that_is_logged() -> None:
         for each in found
         if not any(all(part in row for part in each) for row in rows)
         # A message that is nothing but the request; and one for programs with --master, which are to come.
-        and each[2] not in ("", "neither --kubeconfig nor --master was given, and")
+        and each[2] not in ("", "Neither --kubeconfig nor --master was specified")
     ]
     assert missing == []
 

@@ -100,7 +100,7 @@ class TestTokenFiles:
         file.unlink()
         found = look({"tokenFile": "token"}).bad("entries")
         assert "No such file" in found.summary
-        assert "whatever writes the token" in found.next_step
+        assert "the program that writes the file" in found.next_step
 
     def test_the_token_itself_in_the_place_of_its_path(self, look: Look) -> None:
         assert "not shown" in look({"tokenFile": TOKEN + "0" * 40}).bad("entries").summary

@@ -36,7 +36,7 @@ def test_a_name_that_does_not_exist(document: dict[str, Any], tmp_path: Path, fl
     found = examined(f"--{flag}=nope", kubeconfig=written(tmp_path / "config", document))
     wrong = found.bad("context")
     assert 'nope" does not exist' in wrong.summary
-    assert "There are: " in wrong.next_step
+    assert "Available: " in wrong.next_step
     assert found.levels["tls"] is found.levels["credential"] is Level.SKIPPED
 
 
@@ -44,7 +44,7 @@ def test_a_current_context_that_leads_nowhere(document: dict[str, Any], tmp_path
     document["current-context"] = "gone"
     found = examined(kubeconfig=written(tmp_path / "config", document)).bad("context")
     assert "gone" in found.summary
-    assert found.next_step == "There are: test."
+    assert found.next_step == "Available: test."
 
 
 def test_no_context_at_all(document: dict[str, Any], tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_context_that_names_no_cluster(document: dict[str, Any], tmp_path: Pat
     document["contexts"][0]["context"]["cluster"] = "gone"
     document["users"][0]["user"] = {"client-certificate-data": "aGVsbG8="}  # that is wrong too
     found = examined(kubeconfig=written(tmp_path / "config", document)).bad("context")
-    assert '"gone", which is not there' in found.next_step
+    assert '"gone", which does not exist' in found.next_step
 
 
 def test_a_user_that_is_not_there_still_leaves_the_way(document: dict[str, Any], tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ class TestInAPod:
     def test_a_token_that_is_no_text(self, pod: Environment) -> None:
         Path(pod.service_account_dir, "token").write_bytes(b"\xff")
         found = examined(environment=pod).bad("context")
-        assert "it is not text" in found.summary
+        assert "it is not UTF-8 text" in found.summary
         assert "automountServiceAccountToken" in found.next_step
 
     def test_elsewhere_it_is_no_way_out(self, pod: Environment) -> None:

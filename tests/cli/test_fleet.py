@@ -205,7 +205,7 @@ class TestFailures:
         ran = run("fleet", "get", "/version", "--contexts", "prod-1", "--kubeconfig", path)
         assert ran.err.splitlines()[1] == (
             "  config   prod-1   invalid configuration: no configuration has been provided. "
-            'The context "prod-1" names the cluster "gone", which is not there.'
+            'Context "prod-1" refers to cluster "gone", which does not exist.'
         )
 
     def test_a_refusal_is_told_in_kubectls_words(self, run: Run) -> None:

@@ -296,7 +296,7 @@ def test_who_begins_with_a_fifo_is_told_b78(mounted: Mounted, authority: Authori
     mounted.swap(authority.server("webhook.test"))
     os.unlink(mounted.files[1])
     os.mkfifo(mounted.files[1])
-    with pytest.raises(ConfigError, match="it is not a file"):
+    with pytest.raises(ConfigError, match="it is not a regular file"):
         ServedPair(*mounted.files)
 
 

@@ -85,7 +85,7 @@ def test_the_token_must_be_readable_k65(pod: Pod) -> None:
         load_in_cluster(pod.environment, Overrides())
     assert caught.value.path == str(pod.root / "token")
     (pod.root / "token").write_bytes(b"\xff")
-    with pytest.raises(InClusterError, match="not text"):
+    with pytest.raises(InClusterError, match="not UTF-8 text"):
         load_in_cluster(pod.environment, Overrides())
 
 
@@ -329,7 +329,7 @@ def test_master_and_kubeconfig_flags_k69(pod: Pod, tmp_path: Path, caplog: pytes
     (pod.root / "token").unlink()
     with pytest.raises(KubeConfigError, match="no configuration has been provided"):
         build_config(environment=pod.environment)
-    assert "neither --kubeconfig nor --master" in caplog.text
+    assert "Neither --kubeconfig nor --master" in caplog.text
     pod.environ["KUBECONFIG"] = "/nope"
     assert build_config("https://master", environment=pod.environment).server == "https://master"
     assert build_config("https://master", environment=pod.environment).namespace == "default"

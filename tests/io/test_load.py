@@ -101,7 +101,7 @@ def test_missing_files_are_skipped_with_one_warning_if_all_are_k15(
         assert kubeauth.load_config().server == "https://good"
         assert caplog.messages == []
         monkeypatch.setenv("KUBECONFIG", "/nope/a:/nope/b")
-        with pytest.raises(KubeConfigError, match=r"Looked at: /nope/a \(does not exist\), /nope/b"):
+        with pytest.raises(KubeConfigError, match=r"Files checked: /nope/a \(does not exist\), /nope/b"):
             kubeauth.load_config()
     assert caplog.messages == ["Config not found: /nope/a, /nope/b"]
 
@@ -222,7 +222,7 @@ def test_a_token_file_is_read_as_it_is_when_the_config_is_made_k59(tmp_path: Pat
     assert (config.token, config.token_file) == (Secret(" tok \n"), path)
     write(tmp_path / "blank", "\n")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    for name, words in {"nope": "No such file", "blank": "read empty token", "binary": "not text"}.items():
+    for name, words in {"nope": "No such file", "blank": "read empty token", "binary": "not UTF-8 text"}.items():
         with pytest.raises(KubeConfigError, match=words) as caught:
             kubeauth.load_config(document(user={"tokenFile": str(tmp_path / name)}))
         assert caught.value.field == 'users["u"].user.tokenFile'
@@ -240,7 +240,7 @@ def test_whoever_uses_a_token_file_trims_it_k61(tmp_path: Path) -> None:
         write(tmp_path / "e", " \n"): "read empty token",
         str(tmp_path / "nope"): "No such file",
         str(tmp_path): "Is a directory",
-        str(tmp_path / "binary"): "not text",
+        str(tmp_path / "binary"): "not UTF-8 text",
     }.items():
         with pytest.raises(TokenFileError, match=words) as caught:
             read_token_file(path)

@@ -215,8 +215,8 @@ def test_a_file_that_cannot_be_replaced_is_written_in_place_o7(
 
 HOLDS = """
 import sys, time
-from kubeauth._config.writeback import only_one
-with only_one(sys.argv[1], 60.0) as mine:
+from kubeauth._config.writeback import exclusive_lock
+with exclusive_lock(sys.argv[1], 60.0) as mine:
     print(mine, flush=True)
     time.sleep(600)
 """

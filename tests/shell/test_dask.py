@@ -162,8 +162,8 @@ def test_a_thousand_contexts_a_run_for_each_worker_and_no_secret_on_the_wire(
     for way in ("live", "closure"):
         assert "ConfigError: Client cannot be pickled or copied" in said[way]
         assert "Send its ClientConfig" in said[way]
-    assert "this ClientConfig holds secrets (token)" in said["inline"]
-    assert "send the path of a kubeconfig" in said["inline"]
+    assert "cannot pickle this ClientConfig: it contains secrets (token)" in said["inline"]
+    assert "Pass the path of a kubeconfig" in said["inline"]
 
     ran = dask.run("examples/dask_fleet.py", "--scheduler", dask.address, kubeconfig)
     assert (ran.returncode, ran.stdout.split("\n")) == (

@@ -224,7 +224,7 @@ class TestWhatIsWrong:
             (TOKEN, Answer(hang_up=True), "cannot be reached"),
             (TOKEN, Answer(status=400, body={"error": "invalid_grant"}), "log in again"),
             (TOKEN, Answer(status=302, headers={"Location": "/elsewhere"}), "cannot fetch token: status 302"),
-            (TOKEN, Answer(body=b"garbage"), "cannot parse the reply"),
+            (TOKEN, Answer(body=b"garbage"), "cannot parse the response"),
             (TOKEN, Answer(body={"access_token": "a"}), "did not contain an id_token"),
             (TOKEN, Answer(body={"access_token": "a", "id_token": "s3cret"}), "is not a valid JWT"),
         ],

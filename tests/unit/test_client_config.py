@@ -149,7 +149,7 @@ def test_a_recipe_without_its_files_says_what_is_missing(tmp_path: Path) -> None
     path = write(tmp_path / "config", document())
     sent = pickle.dumps(kubeauth.load_config(path))
     (tmp_path / "config").unlink()
-    with pytest.raises(KubeConfigError, match="none of its files is here") as caught:
+    with pytest.raises(KubeConfigError, match="none of these files exists here") as caught:
         pickle.loads(sent)
     assert caught.value.path == path
 
@@ -175,7 +175,7 @@ def test_one_without_a_file_travels_if_it_holds_no_secret() -> None:
 def test_one_without_a_file_that_holds_a_secret_refuses(cluster: Any, user: Any, name: str) -> None:
     config = kubeauth.load_config(document(cluster, user))
     assert "s3ntinel" not in repr(config)
-    with pytest.raises(ConfigError, match="send the path of a kubeconfig") as caught:
+    with pytest.raises(ConfigError, match="Pass the path of a kubeconfig") as caught:
         pickle.dumps(config)
     assert f"({name})" in str(caught.value)
     assert "s3ntinel" not in str(caught.value)
@@ -213,7 +213,7 @@ def test_one_from_a_descriptor_has_no_path_that_means_the_same_elsewhere(tmp_pat
     with open(path, "rb") as file:
         for descriptor in (read, file.fileno()):
             config = kubeauth.load_config(f"/dev/fd/{descriptor}")
-            with pytest.raises(ConfigError, match="send the path of a kubeconfig"):
+            with pytest.raises(ConfigError, match="Pass the path of a kubeconfig"):
                 pickle.dumps(config)
     os.close(read)
 
@@ -233,7 +233,7 @@ def test_one_from_a_directory_that_is_gone_has_no_path_either(
     write(tmp_path / "config", document(user={"token": "s3ntinel"}))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("os.getcwd", lambda: (_ for _ in ()).throw(FileNotFoundError()))
-    with pytest.raises(ConfigError, match="send the path of a kubeconfig"):
+    with pytest.raises(ConfigError, match="Pass the path of a kubeconfig"):
         pickle.dumps(kubeauth.load_config("config"))
 
 

@@ -121,7 +121,7 @@ def test_arguments_choose_over_the_file_k24_k33(
 def test_a_name_that_was_asked_for_must_exist_k25(names: dict[str, Any], message: str) -> None:
     with pytest.raises(KubeConfigError, match=message) as caught:
         kubeauth.load_config(MANY, **names)
-    assert "There are: a, b." in str(caught.value)
+    assert "Available: a, b." in str(caught.value)
 
 
 def test_the_current_context_must_exist_k26() -> None:
@@ -151,8 +151,8 @@ def test_a_context_that_names_a_missing_user_raises_k28() -> None:
     [
         ({}, "Set KUBECONFIG, or pass a path"),
         ({**MANY, "current-context": ""}, "No current-context is set.*a, b"),
-        (document(clusters=[]), 'The context "x" names the cluster "c", which is not there'),
-        (document(context={"cluster": ""}), 'The context "x" names no cluster'),
+        (document(clusters=[]), 'Context "x" refers to cluster "c", which does not exist'),
+        (document(context={"cluster": ""}), 'Context "x" has no cluster'),
     ],
 )
 def test_an_empty_cluster_is_an_empty_config_and_says_why_k29(doc: Any, why: str) -> None:
