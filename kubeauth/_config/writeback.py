@@ -159,7 +159,7 @@ def _lock_file(path: str, timeout: float) -> Generator[None]:
 
 @contextmanager
 def exclusive_lock(path: str, timeout: float) -> Generator[bool]:
-    """Lock a file against other processes and threads. Yield False if that fails within `timeout`.
+    """Lock a file against other processes and threads. Yield False if it stays locked for `timeout` seconds.
 
     Where flock is not available (Windows, some network file systems) yield True without a lock.
     """
@@ -190,7 +190,7 @@ else:
     import fcntl
 
     def _try_flock(path: str) -> int | None:
-        """Return a locked descriptor of the file; None if another one holds the lock."""
+        """Return a locked descriptor of the file; None if another process or thread holds the lock."""
         try:
             # NFS needs a writable descriptor for an exclusive lock.
             descriptor = os.open(path, os.O_RDWR)
@@ -214,9 +214,8 @@ else:
         os.close(descriptor)
 
 
-# Errors of replacing a file that may still be writable in place: it is a mount point, as in a container, or
-# it is owned by another user.
-_CANNOT_REPLACE = (errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES)
+# The file may still be writable in place: it is a mount point, as in a container, or another user owns it.
+_REPLACE_ERRNOS = (errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES)
 
 
 def _replace_file(path: str, data: bytes) -> None:
@@ -242,7 +241,7 @@ def _replace_file(path: str, data: bytes) -> None:
     except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
-        if not isinstance(error, OSError) or error.errno not in _CANNOT_REPLACE:
+        if not isinstance(error, OSError) or error.errno not in _REPLACE_ERRNOS:
             raise
         _overwrite(path, data)
 
