@@ -222,7 +222,11 @@ def test_a_token_file_is_read_as_it_is_when_the_config_is_made_k59(tmp_path: Pat
     assert (config.token, config.token_file) == (Secret(" tok \n"), path)
     write(tmp_path / "blank", "\n")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    for name, words in {"nope": "No such file", "blank": "read empty token", "binary": "not UTF-8 text"}.items():
+    for name, words in {
+        "nope": "No such file",
+        "blank": "read empty token",
+        "binary": "not UTF-8 text",
+    }.items():
         with pytest.raises(KubeConfigError, match=words) as caught:
             kubeauth.load_config(document(user={"tokenFile": str(tmp_path / name)}))
         assert caught.value.field == 'users["u"].user.tokenFile'

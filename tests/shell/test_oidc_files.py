@@ -409,7 +409,9 @@ def test_a_child_waits_for_what_its_parent_has_asked_o8(issuer: Issuer, kubeconf
 def test_another_process_that_takes_too_long_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
     config = load_config(kubeconfig.path, oidc_options=OidcOptions(timeout=0.05))
     with exclusive_lock(str(kubeconfig.path), 1.0), Client(config) as client:
-        with pytest.raises(errors.OidcWriteError, match="waiting for another process that is refreshing the tokens"):
+        with pytest.raises(
+            errors.OidcWriteError, match="waiting for another process that is refreshing the tokens"
+        ):
             client.get("/version")
         # One that is good needs nobody's leave.
         kubeconfig.change(id_token=issuer.id_token())
