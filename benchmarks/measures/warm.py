@@ -63,8 +63,8 @@ def tell(results: Results) -> Told:
         has its answer, for {results.sizes["warm_seconds"]:g} s a round. Ratios are of requests a second, to
         kubeauth's of the same colour in the same round: above 1 is faster than kubeauth. client-go has no
         colour, and stands in both tables. `{AGAIN}` is plain httpx once more: what those two differ by is
-        noise. **{DIRECT}** is [a faster transport](transports.md) below the client. pykube-ng runs the plugin with
-        each request.
+        noise. **{DIRECT}** is [a faster transport](transports.md) below the client. pykube-ng runs the plugin
+        with each request.
         """)
     )
     told.text += not_the_server(results)

@@ -189,7 +189,9 @@ class Loader:
                 hint = "`~` is not expanded: use os.path.expanduser()."
             elif not path:
                 hint = "The path is empty; pass None to load the default kubeconfig."
-            raise KubeConfigError.from_problems([Problem(f'kubeconfig "{path}" does not exist', path, hint=hint)])
+            raise KubeConfigError.from_problems(
+                [Problem(f'kubeconfig "{path}" does not exist', path, hint=hint)]
+            )
         return loaded
 
     def load_files(self, paths: Sequence[str], *, from_environment: bool = False) -> ClientConfig:

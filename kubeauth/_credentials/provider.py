@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from kubeauth._credentials.client_cert import find_cert_problem
-from kubeauth._credentials.credential import ClientCertificate, Credential, find_header_problem
 from kubeauth._exec.codec import ProviderCredential
 from kubeauth.errors import KubeAuthError
 
@@ -58,18 +56,3 @@ class CredentialProvider(Protocol):
     def after_fork(self) -> None:
         """Called in a forked child: a fetch in progress belongs to the parent."""
         ...
-
-
-def build_credential(response: ProviderCredential, provider: CredentialProvider) -> Credential:
-    """Check the response of a provider, and build the credential. Raises the provider's error (X40)."""
-    if response.token is not None and (why := find_header_problem(response.token.reveal())):
-        advice = f"The {provider.description} must return the token alone."
-        raise provider.invalid_output_error(f"its token is not a valid HTTP header value: {why}", advice)
-    authorization = f"Bearer {response.token.reveal()}" if response.token is not None else None
-    client_certificate = None
-    if response.certificate is not None and response.key is not None:
-        client_certificate = ClientCertificate(response.certificate, response.key)
-        if why := find_cert_problem(client_certificate):
-            reason = f"failed parsing client key/certificate: {why.rstrip('.')}"
-            raise provider.invalid_output_error(reason, "Both must be PEM, and match each other.")
-    return Credential(authorization, client_certificate)

@@ -13,9 +13,16 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from kubeauth._credentials.backoff import UNLIMITED, RateLimit, backoff_delay, refresh_window
-from kubeauth._credentials.client_cert import Validity, read_validity
-from kubeauth._credentials.credential import Credential, Status, Unauthorized, credential_kind
-from kubeauth._credentials.provider import CredentialProvider, build_credential
+from kubeauth._credentials.client_cert import Validity, find_cert_problem, read_validity
+from kubeauth._credentials.credential import (
+    ClientCertificate,
+    Credential,
+    Status,
+    Unauthorized,
+    credential_kind,
+    find_header_problem,
+)
+from kubeauth._credentials.provider import CredentialProvider
 from kubeauth._credentials.single_flight import (
     Call,
     Decision,
@@ -420,3 +427,18 @@ def _build_expired_error(provider: CredentialProvider) -> KubeAuthError:
         f"{provider.description} returned an expired credential",
         "Check the clock of this machine, and the lifetime of the credential.",
     )
+
+
+def build_credential(response: ProviderCredential, provider: CredentialProvider) -> Credential:
+    """Check the response of a provider, and build the credential. Raises the provider's error (X40)."""
+    if response.token is not None and (why := find_header_problem(response.token.reveal())):
+        advice = f"The {provider.description} must return the token alone."
+        raise provider.invalid_output_error(f"its token is not a valid HTTP header value: {why}", advice)
+    authorization = f"Bearer {response.token.reveal()}" if response.token is not None else None
+    client_certificate = None
+    if response.certificate is not None and response.key is not None:
+        client_certificate = ClientCertificate(response.certificate, response.key)
+        if why := find_cert_problem(client_certificate):
+            reason = f"failed parsing client key/certificate: {why.rstrip('.')}"
+            raise provider.invalid_output_error(reason, "Both must be PEM, and match each other.")
+    return Credential(authorization, client_certificate)

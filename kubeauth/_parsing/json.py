@@ -19,7 +19,6 @@ from kubeauth._parsing.limits import (
     Budget,
     DocumentError,
 )
-from kubeauth._parsing.scalars import replace_surrogates, to_go_number, to_key
 
 _MAX_QUOTES = 100_000
 
@@ -133,3 +132,34 @@ def copy_plain(value: object) -> Any:
         raise DocumentError(f"a value of type {type(value).__name__}, which JSON does not have")
 
     return copy(value, 1)
+
+
+def to_go_number(value: int) -> int | float:
+    """Convert an integer that fits neither int64 nor uint64 to a float64, as Go's YAML does."""
+    if -(2**63) <= value < 2**64:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        raise DocumentError(INVALID_NUMBER) from None
+
+
+def replace_surrogates(value: str) -> str:
+    """Return `value` as a plain str, with lone surrogates replaced by U+FFFD so that it can be encoded."""
+    text = str.__str__(value)
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def to_key(value: object) -> str:
+    """Return a mapping key as text: Go writes numbers and booleans as text, too."""
+    if isinstance(value, str):
+        return replace_surrogates(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:g}"
+    raise DocumentError("a mapping key that is not text")

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from kubeauth._parsing.limits import DocumentError
-from kubeauth._parsing.scalars import resolve_scalar
+from kubeauth._parsing.yaml import resolve_scalar
 
 
 def write_document(value: Any, *, as_json: bool = False) -> bytes:

@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kubeauth._credentials.provider import CredentialProvider, build_credential
+from kubeauth._credentials.provider import CredentialProvider
+from kubeauth._credentials.refreshable import build_credential
 from kubeauth._exec.codec import ProviderCredential
 from kubeauth._oidc.protocol import read_expiry
 from kubeauth._parsing import Json

@@ -292,7 +292,7 @@ def test_a_provider_starts_with_little() -> None:
     assert ours <= {
         "kubeauth.errors", "kubeauth._secret", "kubeauth._streams", "kubeauth._config", "kubeauth._parsing.go", "kubeauth._exec",
         "kubeauth._exec.sdk", "kubeauth._parsing", "kubeauth._parsing.fields",
-        "kubeauth._parsing.json", "kubeauth._parsing.limits", "kubeauth._parsing.scalars",
+        "kubeauth._parsing.json", "kubeauth._parsing.limits",
         "kubeauth._parsing.write", "kubeauth._parsing.yaml", "kubeauth.registry", "kubeauth.registry._wire",
         "kubeauth.registry.plugin",
     }  # fmt: skip
