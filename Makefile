@@ -66,7 +66,7 @@ test: $(READY) ## Run the tests (only Python is needed; COVERAGE=1: say what the
 	$(if $(COVERAGE),$(BIN)/coverage report)
 
 # Credentials that live for four seconds: this one has the machine to itself.
-BY_THE_CLOCK := tests/shell/test_renewal_under_load.py
+BY_THE_CLOCK := tests/credentials/test_refresh_under_load.py
 .PHONY: test-load
 test-load: $(READY) ## Run the load and stampede tests
 	$(PYTEST) -q -m load --timeout 300 -n 2 --dist worksteal --ignore $(BY_THE_CLOCK)
@@ -103,7 +103,7 @@ $(ORACLE): tests/differential/oracle/main.go tests/differential/oracle/images.go
 
 .PHONY: test-all
 test-all: ## Run the tests on every CPython >= 3.11 of this machine
-	@bash tests/every_python.sh
+	@bash tests/support/every_python.sh
 
 .PHONY: generate
 generate: $(READY) ## Write the modules that are copies: sync from async, httpx2 from httpx
@@ -125,7 +125,7 @@ format: $(READY) ## Let ruff put the code in order
 .PHONY: docs
 docs: $(READY) $(DOCS_READY) ## Build the documentation into site/, and look it over
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
-	$(PYTEST) -q -m site tests/test_site.py
+	$(PYTEST) -q -m site tests/project/test_site.py
 	@echo "The documentation is in site/index.html"
 
 PORT ?= 8000

@@ -17,9 +17,9 @@ import tests.support.before_imports  # noqa: F401 -- imported for what it does, 
 # isort: split
 from kubeauth._credentials.cache import SOURCE_CACHE
 from kubeauth.testing import APIServer, Authority, FakeClock
-from tests.faces import DIRECT, FACES, Face
-from tests.residue import set_aside
 from tests.support import environment
+from tests.support.clients import DIRECT, VARIANTS, ClientVariant
+from tests.support.residue import set_aside
 
 # No test asserts a time, so neither does hypothesis: the machine may be busy.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -108,10 +108,10 @@ def nobody() -> int:
     return 65534
 
 
-@pytest.fixture(params=[*FACES, *DIRECT], ids=str)
-def face(request: pytest.FixtureRequest) -> Face:
-    """Each library in each colour, and DirectTransport below: a test that takes this one runs nine times."""
-    found: Face = request.param
+@pytest.fixture(params=[*VARIANTS, *DIRECT], ids=str)
+def variant(request: pytest.FixtureRequest) -> ClientVariant:
+    """Each library in each runtime, and DirectTransport below: a test that takes this one runs nine times."""
+    found: ClientVariant = request.param
     return found
 
 

@@ -25,7 +25,7 @@ import pytest
 import kubeauth
 from kubeauth import _compat
 from kubeauth.testing import Answer, APIServer, Authority
-from tests.raw_server import RawServer, once
+from tests.support.raw_server import RawServer, once
 
 ROOT = Path(kubeauth.__file__).parent
 

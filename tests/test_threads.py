@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import kubeauth
-from tests.kubeconfigs import document, plugin, write
+from tests.support.kubeconfigs import document, plugin, write
 
 FIRST_USE = """
 import json, sys, threading

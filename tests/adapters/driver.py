@@ -1,4 +1,4 @@
-"""Other people's clients, of any colour, driven from a test that may block."""
+"""Other people's clients, of any runtime, driven from a test that may block."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from kubeauth import ClientConfig
 
-COLOURS = ("sync", "asyncio", "trio")
+RUNTIMES = ("sync", "asyncio", "trio")
 
 
 @dataclass(frozen=True)
 class Side:
-    """One colour of a client: how it is asked for the same things. Coroutine functions, if it is async."""
+    """One runtime of a client: how it is asked for the same things. Coroutine functions, if it is async."""
 
     open: Callable[[ClientConfig], Any]
     close: Callable[[Any], Any]
@@ -25,7 +25,7 @@ class Side:
     config_maps: Callable[[Any, str], Any]
     """The names of those in a namespace, as a list."""
     watch: Callable[[Any, str], Any]
-    """An iterator, of whatever colour, over the events of ConfigMaps in a namespace: kind and name.
+    """An iterator, of whatever runtime, over the events of ConfigMaps in a namespace: kind and name.
 
     From resource version 0: those that are there come first, and a real server need not wait for etcd.
     """
@@ -34,7 +34,7 @@ class Side:
 
 
 class Driver:
-    """A client of any colour, whose methods block."""
+    """A client of any runtime, whose methods block."""
 
     def __init__(self, side: Side, portal: BlockingPortal | None, config: ClientConfig) -> None:
         self._side = side
@@ -70,9 +70,9 @@ class Driver:
 
 
 @contextmanager
-def opened(side: Side, colour: str, config: ClientConfig) -> Iterator[Driver]:
+def opened(side: Side, runtime: str, config: ClientConfig) -> Iterator[Driver]:
     with ExitStack() as stack:
-        portal = None if colour == "sync" else stack.enter_context(start_blocking_portal(colour))
+        portal = None if runtime == "sync" else stack.enter_context(start_blocking_portal(runtime))
         driver = Driver(side, portal, config)
         stack.callback(driver.close)
         yield driver

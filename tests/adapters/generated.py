@@ -1,6 +1,6 @@
 """One way to write a test for every generated client: `kubernetes`, `kubernetes_asyncio` and `kubernetes.aio`.
 
-A `Driver` is a client whose methods block, whatever its colour, as in tests/faces.py.
+A `Driver` is a client whose methods block, whatever its runtime, as in tests/support/clients.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kubeauth import ClientConfig
 
 
 class Driver:
-    """A client of any colour, driven from a test that may block."""
+    """A client of any runtime, driven from a test that may block."""
 
     def __init__(self, library: str, api: Any, portal: BlockingPortal | None) -> None:
         self.api = api

@@ -1,4 +1,4 @@
-"""What every client is promised with kubeauth below it, in every colour. Each test module inherits them."""
+"""What every client is promised with kubeauth below it, in every runtime. Each test module inherits them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ import pytest
 
 from kubeauth import ClientConfig, errors, load_config
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Received
-from tests.adapters.driver import COLOURS, Driver, Side, opened
+from tests.adapters.driver import RUNTIMES, Driver, Side, opened
 from tests.adapters.rotating import RotatingCluster
-from tests.residue import no_residue, temporary_files
+from tests.support.residue import no_residue, temporary_files
 
 NAMESPACES = ["default", "kube-public", "kube-system"]
 CROWD = 50
@@ -66,18 +66,18 @@ def executes(request: Received) -> Answer:
 
 
 class Promises:
-    """`sides` has the two colours; `Refused` is what the client raises for a 401 or a 403."""
+    """`sides` has the two runtimes; `Refused` is what the client raises for a 401 or a 403."""
 
     sides: ClassVar[Mapping[str, Side]]
     Refused: ClassVar[type[Exception]]
 
-    @pytest.fixture(params=COLOURS)
-    def colour(self, request: pytest.FixtureRequest) -> str:
+    @pytest.fixture(params=RUNTIMES)
+    def runtime(self, request: pytest.FixtureRequest) -> str:
         return str(request.param)
 
     @pytest.fixture
-    def open(self, colour: str) -> Open:
-        return partial(opened, self.sides["sync" if colour == "sync" else "async"], colour)
+    def open(self, runtime: str) -> Open:
+        return partial(opened, self.sides["sync" if runtime == "sync" else "async"], runtime)
 
     @pytest.fixture
     def server(self, authority: Authority) -> Iterator[APIServer]:
@@ -174,14 +174,14 @@ class Promises:
         assert len(plugin.runs) == 2
 
     def test_a_crowd_is_one_run(
-        self, open: Open, colour: str, server: APIServer, config: ClientConfig, plugin: PluginScript
+        self, open: Open, runtime: str, server: APIServer, config: ClientConfig, plugin: PluginScript
     ) -> None:
         with open(server.config(token="t1")) as warm:
             # lightkube: msgspec was seen to crash when many threads are the first to use it.
             warm.namespaces()
         plugin.answer(token="t1", expires_in=3600, sleep=0.3)
         with open(config) as driver:
-            if colour == "sync":
+            if runtime == "sync":
                 barrier = threading.Barrier(CROWD)
 
                 def call(_: int) -> list[str]:

@@ -32,9 +32,9 @@ from kubeauth.errors import (
 from kubeauth.testing import Answer, APIServer, Authority, FakeClock, PluginScript, Received, Watch
 from tests.adapters.generated import GENERATED, Driver, Generated, body_of, config_map
 from tests.adapters.rotating import RotatingCluster
-from tests.crowd import HeldPlugin
-from tests.proxy_servers import Proxy
-from tests.residue import no_residue, wait_until
+from tests.support.callers import HeldPlugin
+from tests.support.proxy_servers import Proxy
+from tests.support.residue import no_residue, wait_until
 
 NAMESPACES = ["default", "kube-public", "kube-system"]
 MAPS = "/api/v1/namespaces/web/configmaps"

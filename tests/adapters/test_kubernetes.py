@@ -18,8 +18,8 @@ from kubeauth.adapters import kubernetes
 from kubeauth.errors import ConfigError, PluginFailed
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Received
 from tests.adapters.websockets import Shells, shells
-from tests.crowd import HeldPlugin
-from tests.residue import no_residue, temporary_files, wait_until
+from tests.support.callers import HeldPlugin
+from tests.support.residue import no_residue, temporary_files, wait_until
 
 
 def test_it_is_one_of_theirs(server: APIServer) -> None:

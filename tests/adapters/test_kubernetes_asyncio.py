@@ -19,9 +19,9 @@ from kubeauth import ClientConfig, Impersonation, Secret
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript
 from tests.adapters.generated import GENERATED, Generated
 from tests.adapters.websockets import Shells, shells
-from tests.crowd import HeldPlugin
-from tests.proxy_servers import Proxy
-from tests.residue import descriptors, no_residue
+from tests.support.callers import HeldPlugin
+from tests.support.proxy_servers import Proxy
+from tests.support.residue import descriptors, no_residue
 
 
 @pytest.fixture(params=[each for each in GENERATED if each.is_async], ids=str)

@@ -1,4 +1,4 @@
-"""How httpx2-k8s is asked, in either colour."""
+"""How httpx2-k8s is asked, in either runtime."""
 
 from __future__ import annotations
 

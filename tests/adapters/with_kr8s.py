@@ -1,4 +1,4 @@
-"""How kr8s is asked, in either colour."""
+"""How kr8s is asked, in either runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How lightkube is asked, in either colour."""
+"""How lightkube is asked, in either runtime."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from kubeauth.cli._registry_flags import BIN_DIR_VARIABLE, CONFIG_VARIABLE
 from kubeauth.registry import RegistryCredential
 from tests.cli.nodes import Node
 from tests.cli.programs import Ran, environ, ran
-from tests.residue import is_alive
+from tests.support.residue import is_alive
 
 SENTINEL = "sentinel-of-a-password"
 PROGRAM = [sys.executable, "-m", "kubeauth.cli._docker_credential"]

@@ -19,9 +19,9 @@ from kubeauth.cli._doctor_findings import Level
 from kubeauth.cli._doctor_given import Given, lives_of
 from kubeauth.cli._doctor_static import client_cert_finding, identity_lives
 from kubeauth.testing import Answer, APIServer, Authority, KeyPair
-from tests import oidc
 from tests.cli.doctoring import SENTINEL, TOKEN, Report, examined, jwt, written
-from tests.oidc_issuer import CONFIGURATION, Issuer
+from tests.support import oidc
+from tests.support.oidc_issuer import CONFIGURATION, Issuer
 
 NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(days=1)

@@ -15,7 +15,7 @@ import pytest
 from kubeauth.cli._doctor_findings import Level
 from kubeauth.testing import APIServer, Authority, PluginScript
 from tests.cli.doctoring import SENTINEL, TOKEN, Report, examined, jwt, written
-from tests.kubeconfigs import V1
+from tests.support.kubeconfigs import V1
 
 NOW = datetime.datetime.now(datetime.UTC)
 HOUR = datetime.timedelta(hours=1)

@@ -40,7 +40,7 @@ from kubeauth.testing import Answer, APIServer, Authority, KeyPair
 from tests.cli.deadlines import beginning_with
 from tests.cli.doctoring import PATIENCE, SENTINEL, Report, examined, written
 from tests.cli.listeners import closed_port, hanging_up, listening, refusing, silent, speaking_http
-from tests.proxy_servers import Proxy
+from tests.support.proxy_servers import Proxy
 
 NOW = datetime.datetime.now(datetime.UTC)
 USER = {"token": "alices-token"}

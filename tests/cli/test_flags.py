@@ -19,7 +19,7 @@ from kubeauth.cli._flags import Flags
 from kubeauth.testing import APIServer, PluginScript
 from tests.cli.conftest import Run
 from tests.cli.programs import kubeauth, ran
-from tests.kubeconfigs import document
+from tests.support.kubeconfigs import document
 
 
 def flags(*arguments: str) -> Flags:

@@ -24,8 +24,8 @@ from tests.cli.programs import environ, kubeauth, on_a_terminal, started
 from tests.cli.test_get import COLUMNS, PODS, pods, table
 from tests.fleet.fleets import Fleet, NotedPlugin, dead_port
 from tests.fleet.test_failures import silent
-from tests.raw_server import RawServer
-from tests.residue import wait_until
+from tests.support.raw_server import RawServer
+from tests.support.residue import wait_until
 
 OTHER_COLUMNS = [*COLUMNS[:1], {**COLUMNS[1], "name": "Status"}]
 

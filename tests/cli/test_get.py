@@ -18,7 +18,7 @@ from tests.cli import answers
 from tests.cli.conftest import Run
 from tests.cli.deadlines import beginning_with
 from tests.cli.programs import KUBEAUTH, environ, kubeauth, on_a_terminal, ran, started
-from tests.proxy_servers import Proxy
+from tests.support.proxy_servers import Proxy
 
 PODS = "/api/v1/namespaces/default/pods"
 COLUMNS = [

@@ -24,7 +24,7 @@ from tests.gmsa.api import KnownSpecs
 from tests.gmsa.pods import container, pod
 from tests.gmsa.test_review import review
 from tests.gmsa.test_serve import JSON
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 VARIABLES = ("TLS_CRT", "TLS_KEY", "HTTPS_PORT", "QPS", "BURST", "RANDOM_HOSTNAME", "LOG_LEVEL")
 

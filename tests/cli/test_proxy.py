@@ -24,7 +24,7 @@ from kubeauth.cli._proxy import Options
 from kubeauth.testing import APIServer
 from tests.cli.conftest import Run
 from tests.cli.programs import environ, started
-from tests.residue import wait_until
+from tests.support.residue import wait_until
 
 
 class Process:

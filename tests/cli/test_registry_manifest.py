@@ -22,8 +22,8 @@ from tests.cli.deadlines import beginning_with
 from tests.cli.listeners import closed_port
 from tests.cli.nodes import Node
 from tests.cli.programs import kubeauth, on_a_terminal
-from tests.raw_server import RawServer, Talk
 from tests.registry.servers import Registry, Server, header
+from tests.support.raw_server import RawServer, Talk
 
 SENTINEL = "sentinel-of-a-password"
 OCI = "application/vnd.oci.image"

@@ -20,8 +20,8 @@ from tests.cli.programs import environ, kubeauth
 from tests.cli.test_proxy import proxy
 from tests.discovery.clusters import TOKEN as BOOTSTRAP
 from tests.discovery.clusters import Cluster
-from tests.oidc import settings, written
-from tests.oidc_issuer import Issuer
+from tests.support.oidc import settings, written
+from tests.support.oidc_issuer import Issuer
 
 SENTINEL = "sentinel-of-a-secret"
 COMMANDS_TO_RUN = [

@@ -17,7 +17,7 @@ from kubeauth.testing import Answer, APIServer, Watch
 from tests.cli.nodes import Node
 from tests.cli.programs import KUBEAUTH, PATIENT, environ, started
 from tests.registry.servers import Server
-from tests.residue import wait_until
+from tests.support.residue import wait_until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 

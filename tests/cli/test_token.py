@@ -20,8 +20,8 @@ from kubeauth.testing import APIServer, Authority, KeyPair, PluginScript
 from tests.cli.conftest import Run
 from tests.cli.programs import KUBEAUTH, environ, ran
 from tests.cli.programs import kubeauth as program
-from tests.oidc import settings, written
-from tests.oidc_issuer import Issuer
+from tests.support.oidc import settings, written
+from tests.support.oidc_issuer import Issuer
 
 V1 = "client.authentication.k8s.io/v1"
 V1BETA1 = "client.authentication.k8s.io/v1beta1"

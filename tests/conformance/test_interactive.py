@@ -20,8 +20,8 @@ from kubeauth._exec.plugin import Plugin, decide_interactive
 from kubeauth.errors import PluginFailed, PluginTimeout
 from kubeauth.testing import APIServer, FakeClock
 from tests.conformance.plugins import V1, V1BETA1, Seen, ShellPlugin, credential, exec_config, stanza_of
-from tests.faces import FACES, Face
-from tests.residue import wait_until
+from tests.support.clients import VARIANTS, ClientVariant
+from tests.support.residue import wait_until
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -74,24 +74,24 @@ except kubeauth.errors.KubeAuthError as error:
 """
 
 
-# The same through any face.
-EVERY_FACE = """
+# The same through any variant.
+EVERY_VARIANT = """
 import fcntl, importlib, sys, termios
 import anyio, kubeauth
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-kubeconfig, module, colour = sys.argv[1:]
-faces = importlib.import_module(module)
+kubeconfig, module, runtime = sys.argv[1:]
+variants = importlib.import_module(module)
 config = kubeauth.load_config(kubeconfig)
 
 async def ask():
-    async with faces.AsyncClient(config) as client:
+    async with variants.AsyncClient(config) as client:
         print((await client.get("/version")).status_code)
 
-if colour == "sync":
-    with faces.Client(config) as client:
+if runtime == "sync":
+    with variants.Client(config) as client:
         print(client.get("/version").status_code)
 else:
-    anyio.run(ask, backend=colour)
+    anyio.run(ask, backend=runtime)
 """
 
 
@@ -172,14 +172,16 @@ def test_somebody_types_x17_x19_t10_t15(anybody: APIServer, tmp_path: Path, mode
     assert session.is_interactive is True
 
 
-@pytest.mark.parametrize("face", FACES, ids=str)  # what is below a client has no part in it
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)  # what is below a client has no part in it
 @pytest.mark.parametrize("line", ["open sesame", "\x03"], ids=["types", "interrupts"])
-def test_through_every_face_x17_x19(face: Face, anybody: APIServer, tmp_path: Path, line: str) -> None:
+def test_through_every_face_x17_x19(
+    variant: ClientVariant, anybody: APIServer, tmp_path: Path, line: str
+) -> None:
     """In an event loop the plugin is run by another thread, but it is the same terminal."""
     session = Session(tmp_path, anybody, "IfAvailable")
     with terminal() as (slave, person):
         program = subprocess.Popen(
-            [sys.executable, "-c", EVERY_FACE, session.kubeconfig, face.kubeauth.__name__, face.colour],
+            [sys.executable, "-c", EVERY_VARIANT, session.kubeconfig, variant.kubeauth.__name__, variant.runtime],
             stdin=slave, stdout=subprocess.PIPE, stderr=slave, text=True, cwd=ROOT, start_new_session=True,
         )  # fmt: skip
         person.wait_for("Password: ")

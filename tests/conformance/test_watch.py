@@ -10,7 +10,7 @@ import pytest
 
 from kubeauth.testing import APIServer, FakeClock
 from tests.conformance.plugins import ShellPlugin, config_of, credential
-from tests.faces import Driver, Face
+from tests.support.clients import ClientVariant, Driver
 
 LIST = "/api/v1/namespaces"
 WATCH = "/api/v1/watch/namespaces"
@@ -22,7 +22,7 @@ def event(kind: str, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["token", "certificate"])
 def test_a_list_and_a_watch_t63_c23(
-    face: Face, server: APIServer, tmp_path: Path, clock: FakeClock, kind: str
+    variant: ClientVariant, server: APIServer, tmp_path: Path, clock: FakeClock, kind: str
 ) -> None:
     pair = server.authority.client("carol") if kind == "certificate" else None
     script = ShellPlugin(tmp_path)
@@ -32,7 +32,7 @@ def test_a_list_and_a_watch_t63_c23(
 
     renew()
     watch = server.watch(WATCH)
-    with face.client(config_of(server, script), clock=clock) as client:
+    with variant.client(config_of(server, script), clock=clock) as client:
         assert len(client.get(LIST).json()["items"]) == 3
         with client.stream("GET", WATCH) as stream:
             watch.wait_for_watchers()
@@ -47,7 +47,7 @@ def test_a_list_and_a_watch_t63_c23(
 
 
 def test_credentials_that_come_and_go_t64(
-    face: Face, server: APIServer, tmp_path: Path, clock: FakeClock
+    variant: ClientVariant, server: APIServer, tmp_path: Path, clock: FakeClock
 ) -> None:
     script = ShellPlugin(tmp_path)
     watch = server.watch(WATCH)
@@ -63,14 +63,14 @@ def test_credentials_that_come_and_go_t64(
                 assert json.loads(stream.line()) == event("ADDED", "new")
                 # The server goes away in the middle of it.
                 server.hang_up()
-                with pytest.raises(face.library.TransportError):
+                with pytest.raises(variant.library.TransportError):
                     stream.line()
         return status == 200
 
     def rotate(token: str) -> None:
         script.says(credential(token, expires=clock.time() + 2))
 
-    with face.client(config_of(server, script), clock=clock) as client:
+    with variant.client(config_of(server, script), clock=clock) as client:
         for token, expected in (
             ("invalid", False),
             ("alices-token", True),

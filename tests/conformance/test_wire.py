@@ -1,4 +1,4 @@
-"""What the server sees, on every face: client-go's integration tests and round tripper (T27-T29, T45-T55),
+"""What the server sees, on every variant: client-go's integration tests and round tripper (T27-T29, T45-T55),
 the cache and the 401 (C5-C23), and whom a credential is for (I1-I13).
 
 The server is a real one with mutual TLS. It knows people as a Kubernetes API server does: by certificate
@@ -40,8 +40,8 @@ from tests.conformance.plugins import (
     exec_config,
     stanza_of,
 )
-from tests.faces import FACES, Face
-from tests.residue import wait_until
+from tests.support.clients import VARIANTS, ClientVariant
+from tests.support.residue import wait_until
 
 
 class Cluster:
@@ -125,10 +125,10 @@ def script_for(
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_what_the_server_sees_t45_t46_t47_t48_t49_t50_t51_t52_x41_i6_c9(
-    face: Face, cluster: Cluster, pairs: dict[str, Any], tmp_path: Path, row: Any
+    variant: ClientVariant, cluster: Cluster, pairs: dict[str, Any], tmp_path: Path, row: Any
 ) -> None:
     script = script_for(row, tmp_path, pairs, "client.authentication.k8s.io/v1")
-    with face.client(config_of(cluster.server, script)) as client:
+    with variant.client(config_of(cluster.server, script)) as client:
         check_row(row, client, cluster, script)
 
 
@@ -147,7 +147,7 @@ def encoded(data: bytes) -> str:
 
 @pytest.mark.parametrize("case", ["T53", "T54", "T55", "token file"])
 def test_a_static_credential_wins_t28_t53_t54_t55_i1(
-    face: Face, cluster: Cluster, pairs: dict[str, Any], tmp_path: Path, case: str
+    variant: ClientVariant, cluster: Cluster, pairs: dict[str, Any], tmp_path: Path, case: str
 ) -> None:
     """And a 401 does not fall back to the plugin."""
     (tmp_path / "token").write_text("from-file")
@@ -164,7 +164,7 @@ def test_a_static_credential_wins_t28_t53_t54_t55_i1(
     }[case]  # fmt: skip
     script = ShellPlugin(tmp_path, credential("good"))
     with counted() as count:
-        with face.client(configured(cluster.server, stanza_of(script.path), user)) as client:
+        with variant.client(configured(cluster.server, stanza_of(script.path), user)) as client:
             for _ in range(2):
                 assert client.get("/version").status_code == 401
     assert cluster.seen() == [(header, shown)] * 2
@@ -195,25 +195,25 @@ def test_half_a_static_credential_does_not_count_i1(
 
 @pytest.mark.parametrize("who", ["bob:pw", ":pw"])
 def test_a_password_in_the_address_is_static_i1_i5(
-    face: Face, cluster: Cluster, tmp_path: Path, who: str
+    variant: ClientVariant, cluster: Cluster, tmp_path: Path, who: str
 ) -> None:
     """As in Go: net/http has set the header before the plugin's layer looks. (There, TLS may still run it.)"""
     script = ShellPlugin(tmp_path, credential("good"))
     config = config_of(cluster.server, script)
     config = dataclasses.replace(config, server=cluster.server.url.replace("//", f"//{who}@"))
-    with face.client(config) as client:
+    with variant.client(config) as client:
         assert client.get("/version").status_code == 401
     assert cluster.seen() == [(f"Basic {encoded(who.encode())}", None)]
     assert script.infos == []
 
 
 def test_the_round_tripper_t27_c6_c10_x43_x44(
-    face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock
+    variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
 ) -> None:
     """client-go hands each 401 to the caller; here the request is repeated with the new token."""
     script = ShellPlugin(tmp_path, credential("token1"))
     cluster.tokens = {"token1"}
-    with face.client(config_of(cluster.server, script), clock=clock) as client:
+    with variant.client(config_of(cluster.server, script), clock=clock) as client:
 
         def get(*tokens: str) -> None:
             assert client.get("/version").status_code == 200
@@ -237,12 +237,12 @@ def test_the_round_tripper_t27_c6_c10_x43_x44(
 
 
 def test_tls_credentials_t29(
-    face: Face, authority: Authority, pairs: dict[str, Any], tmp_path: Path, clock: FakeClock
+    variant: ClientVariant, authority: Authority, pairs: dict[str, Any], tmp_path: Path, clock: FakeClock
 ) -> None:
     stranger = Authority("nobody's CA").client("stranger")
     with APIServer(authority=authority, require_certificate=True) as server:
         script = ShellPlugin(tmp_path)
-        with face.client(config_of(server, script), clock=clock) as client:
+        with variant.client(config_of(server, script), clock=clock) as client:
             for pair, is_welcome in ((pairs["good"], True), (stranger, False), (pairs["good"], True)):
                 script.says(credential(None, pair, expires=clock.time() + 3600))
                 if is_welcome:
@@ -256,12 +256,12 @@ def test_tls_credentials_t29(
 
 class TestExpiry:
     def test_at_the_very_moment_it_is_still_good_t86_x43(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
     ) -> None:
         script = ShellPlugin(tmp_path, credential("good", expires=clock.time() + 100))
         options = ExecOptions(refresh_ahead=False)
         config = configured(cluster.server, stanza_of(script.path), options=options)
-        with face.client(config, clock=clock) as client:
+        with variant.client(config, clock=clock) as client:
             for seconds, runs in ((0, 1), (99, 1), (1, 1), (0.001, 2)):
                 clock.advance(seconds)
                 assert client.get("/version").status_code == 200
@@ -270,12 +270,12 @@ class TestExpiry:
                     script.says(credential("good", expires=clock.time() + 1000))
 
     def test_renewed_before_its_end_while_nobody_waits_x43(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
     ) -> None:
         """client-go has no leeway: there, the first request after the end waits for the plugin."""
         script = ShellPlugin(tmp_path, credential("good", expires=clock.time() + 1000))
         cluster.tokens = {"good", "next"}
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             client.get("/version")
             script.says(credential("next", expires=clock.time() + 2000))
             clock.advance(899)
@@ -290,24 +290,24 @@ class TestExpiry:
         assert len(script.infos) == 2
 
     def test_a_token_that_tells_its_own_end_is_not_looked_into_x44(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
     ) -> None:
         claims = base64.urlsafe_b64encode(b'{"exp":1}').decode().rstrip("=")
         token = f"e30.{claims}.sig"
         cluster.tokens = {token}
         script = ShellPlugin(tmp_path, credential(token))
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             for _ in range(3):
                 assert client.get("/version").status_code == 200
                 clock.advance(10**7)
         assert len(script.infos) == 1
 
     def test_over_on_arrival_is_used_once_t16_x45(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
     ) -> None:
         """client-go would run the plugin for each request; here that is a failure, with its back-off."""
         script = ShellPlugin(tmp_path, credential("good", expires=clock.time() - 1))
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             assert client.get("/version").status_code == 200
             with pytest.raises(PluginOutputError, match="returned an expired credential"):
                 client.get("/version")
@@ -318,11 +318,11 @@ class TestExpiry:
         assert cluster.seen() == [("Bearer good", None)] * 2
 
     def test_over_on_arrival_with_another_certificate_each_time_c21(
-        self, face: Face, cluster: Cluster, authority: Authority, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, authority: Authority, tmp_path: Path, clock: FakeClock
     ) -> None:
         """client-go closes the connection that it is setting up."""
         script = ShellPlugin(tmp_path)
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             for name in ("first", "second", "third"):
                 cluster.people = {name}
                 script.says(credential(None, authority.client(name), expires=clock.time() - 5))
@@ -333,11 +333,11 @@ class TestExpiry:
 
     @pytest.mark.parametrize("moved", ["set back", "slept"])
     def test_over_when_either_clock_says_so_x46(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock, moved: str
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock, moved: str
     ) -> None:
         """client-go asks the wall clock alone: set back, it stretches a credential's life."""
         script = ShellPlugin(tmp_path, credential("good", expires=clock.time() + 60))
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             client.get("/version")
             if moved == "slept":
                 clock.set_date(clock.time() + 61)  # the monotonic clock stood still
@@ -372,10 +372,10 @@ def together(calls: list[Callable[[], Any]]) -> list[Any]:
 
 
 class TestOneRun:
-    def test_for_all_who_wait_c5(self, face: Face, cluster: Cluster, tmp_path: Path) -> None:
+    def test_for_all_who_wait_c5(self, variant: ClientVariant, cluster: Cluster, tmp_path: Path) -> None:
         script = PluginScript(tmp_path)
         script.answer(token="good", sleep=0.2)
-        with face.client(config_of(cluster.server, script)) as client:
+        with variant.client(config_of(cluster.server, script)) as client:
             answers = together([lambda: client.get("/version").status_code] * 8)
         assert answers == [200] * 8
         assert len(script.runs) == 1
@@ -399,12 +399,12 @@ class TestOneRun:
         assert answers == [200, 200]
 
     def test_a_failure_is_everybodys_too_and_then_it_is_left_alone_c7(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
     ) -> None:
         """client-go would run it once for each of them, one after the other."""
         script = PluginScript(tmp_path)
         script.answer(exit_code=3, sleep=0.2)
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             answers = together([lambda: client.get("/version")] * 8)
             assert [type(each) for each in answers] == [PluginFailed] * 8
             assert len({id(each) for each in answers}) == 8
@@ -418,10 +418,10 @@ class TestOneRun:
         assert len(script.runs) == 2
 
     def test_a_failure_leaves_what_there_was_c6_c13(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
     ) -> None:
         script = ShellPlugin(tmp_path, credential("good", expires=clock.time() + 1000))
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             client.get("/version")
             script.says("", exit_code=1)
             clock.advance(950)
@@ -434,7 +434,7 @@ class TestOneRun:
 
     @pytest.mark.parametrize("fails", [False, True], ids=["works", "fails"])
     def test_many_401s_at_once_t88_c13(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock, fails: bool
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock, fails: bool
     ) -> None:
         """N 401s for one credential: one run, also if it fails, where client-go could take N."""
         barrier = threading.Barrier(8)
@@ -447,7 +447,7 @@ class TestOneRun:
                 return Answer(401)
             return Answer(200)
 
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             client.get("/version")
             cluster.server.on("GET", "/version", answer)
             script.says(credential("new"), exit_code=5 if fails else 0)
@@ -458,18 +458,20 @@ class TestOneRun:
 
 class TestUnauthorized:
     @pytest.mark.parametrize("status", [400, 403, 407, 500])
-    def test_no_other_status_c8(self, face: Face, cluster: Cluster, tmp_path: Path, status: int) -> None:
+    def test_no_other_status_c8(
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, status: int
+    ) -> None:
         script = ShellPlugin(tmp_path, credential("good"))
         cluster.server.on("GET", "/version", Answer(status))
-        with face.client(config_of(cluster.server, script)) as client:
+        with variant.client(config_of(cluster.server, script)) as client:
             assert client.get("/version").status_code == status
         assert len(script.infos) == len(cluster.seen()) == 1
 
     def test_though_it_has_not_ended_yet_c9(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
     ) -> None:
         script = ShellPlugin(tmp_path, credential("revoked", expires=clock.time() + 3600))
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             cluster.tokens = {"revoked"}
             client.get("/version")
             cluster.tokens = {"good"}
@@ -477,10 +479,10 @@ class TestUnauthorized:
             assert client.get("/version").status_code == 200
 
     def test_a_certificate_too_and_the_request_goes_on_a_new_connection_c9_c19(
-        self, face: Face, cluster: Cluster, authority: Authority, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, authority: Authority, tmp_path: Path, clock: FakeClock
     ) -> None:
         script = ShellPlugin(tmp_path, credential(None, authority.client("revoked")))
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             cluster.people = {"revoked"}
             client.get("/version")
             cluster.people = {"good"}
@@ -495,7 +497,7 @@ class TestUnauthorized:
         assert cluster.seen()[-2:] == [(None, "good"), (None, "bad")]
 
     def test_a_401_that_is_handed_back_has_its_body_c19(
-        self, face: Face, cluster: Cluster, authority: Authority, tmp_path: Path
+        self, variant: ClientVariant, cluster: Cluster, authority: Authority, tmp_path: Path
     ) -> None:
         """Also if it made the certificate rotate, and cannot be repeated."""
         script = ShellPlugin(tmp_path, credential(None, authority.client("bad")))
@@ -508,17 +510,19 @@ class TestUnauthorized:
             for each in once():
                 yield each
 
-        with face.client(config_of(cluster.server, script)) as client:
-            response = client.request("POST", "/version", content=aonce() if face.is_async else once())
+        with variant.client(config_of(cluster.server, script)) as client:
+            response = client.request("POST", "/version", content=aonce() if variant.is_async else once())
             assert (response.status_code, len(response.json()["filler"])) == (401, 2000)
             assert len(script.infos) == 2
             assert client.get("/version").status_code == 200
         assert cluster.seen() == [(None, "bad"), (None, "good")]
 
-    def test_a_body_that_can_be_sent_again_is_c10(self, face: Face, cluster: Cluster, tmp_path: Path) -> None:
+    def test_a_body_that_can_be_sent_again_is_c10(
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path
+    ) -> None:
         """client-go hands the 401 back, whatever the request was."""
         script = ShellPlugin(tmp_path, credential("bad"))
-        with face.client(config_of(cluster.server, script)) as client:
+        with variant.client(config_of(cluster.server, script)) as client:
             # The first run gives what is refused, the second what is welcome.
             script.path.write_text(
                 script.path.read_text().replace(
@@ -529,20 +533,27 @@ class TestUnauthorized:
         assert [request.body for request in cluster.server.requests] == [b"a body"] * 2
         assert cluster.seen() == [("Bearer bad", None), ("Bearer good", None)]
 
-    def test_a_second_401_is_the_callers_c10(self, face: Face, cluster: Cluster, tmp_path: Path) -> None:
+    def test_a_second_401_is_the_callers_c10(
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path
+    ) -> None:
         script = PluginScript(tmp_path)
         script.path.write_text(
             script.path.read_text().replace('dict(answer["status"])', '{"token": str(time.time())}')
         )
-        with face.client(config_of(cluster.server, script)) as client:
+        with variant.client(config_of(cluster.server, script)) as client:
             assert client.get("/version").status_code == 401
         assert len({header for header, _ in cluster.seen()}) == len(script.runs) == 2
 
     def test_a_renewal_that_fails_is_logged_and_the_401_handed_back_c11(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
+        self,
+        variant: ClientVariant,
+        cluster: Cluster,
+        tmp_path: Path,
+        clock: FakeClock,
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         script = ShellPlugin(tmp_path, credential("revoked"))
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             cluster.tokens = {"revoked"}
             client.get("/version")
             cluster.tokens = {"good"}
@@ -558,11 +569,11 @@ class TestUnauthorized:
         assert len(script.infos) == 3
 
     def test_where_nobody_is_welcome_it_is_not_asked_each_time_c12(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
     ) -> None:
         """client-go would run it for every request."""
         script = ShellPlugin(tmp_path, credential("bad"))
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             for _ in range(5):
                 assert client.get("/version").status_code == 401
             assert len(script.infos) == 2
@@ -576,11 +587,11 @@ class TestUnauthorized:
         assert len(cluster.seen()) == 69
 
     def test_being_welcome_again_lifts_the_limit_c12(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
     ) -> None:
         script = ShellPlugin(tmp_path, credential("t0"))
         cluster.tokens = {"t0"}
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             for number in range(5):
                 script.says(credential(f"t{number}"))
                 cluster.tokens = {f"t{number}"}
@@ -588,7 +599,7 @@ class TestUnauthorized:
         assert len(script.infos) == 5
 
     def test_a_late_one_for_an_older_credential_changes_nothing_c14(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
     ) -> None:
         script = ShellPlugin(tmp_path, credential("old"))
         arrived, renewed = threading.Event(), threading.Event()
@@ -602,7 +613,7 @@ class TestUnauthorized:
 
         cluster.server.on("GET", "/slow", slow)
         cluster.tokens = {"new"}
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             with ThreadPoolExecutor(1) as thread:
                 late = thread.submit(lambda: client.get("/slow").status_code)
                 assert arrived.wait(60)
@@ -619,86 +630,96 @@ class TestTheCallersOwn:
     @pytest.mark.parametrize("name", ["Authorization", "authorization", "AUTHORIZATION"])
     @pytest.mark.parametrize("kind", ["token", "certificate"])
     def test_authorization_runs_nothing_t89_i5_c20(
-        self, face: Face, cluster: Cluster, pairs: dict[str, Any], tmp_path: Path, name: str, kind: str
+        self,
+        variant: ClientVariant,
+        cluster: Cluster,
+        pairs: dict[str, Any],
+        tmp_path: Path,
+        name: str,
+        kind: str,
     ) -> None:
         """Not even for a certificate, which client-go fetches in the handshake."""
         said = credential("good") if kind == "token" else credential(None, pairs["good"])
         script = ShellPlugin(tmp_path, said)
-        with face.client(config_of(cluster.server, script)) as client:
+        with variant.client(config_of(cluster.server, script)) as client:
             response = client.get("/version", headers={name: "Bearer mine"})
         assert response.status_code == 401
         assert cluster.seen() == [("Bearer mine", None)]
         assert script.infos == []
 
     def test_beside_a_certificate_that_is_there_already_i5(
-        self, face: Face, cluster: Cluster, pairs: dict[str, Any], tmp_path: Path
+        self, variant: ClientVariant, cluster: Cluster, pairs: dict[str, Any], tmp_path: Path
     ) -> None:
         script = ShellPlugin(tmp_path, credential("good", pairs["good"]))
-        with face.client(config_of(cluster.server, script)) as client:
+        with variant.client(config_of(cluster.server, script)) as client:
             client.get("/version")
             client.get("/version", headers={"Authorization": "Bearer mine"})
         assert cluster.seen() == [("Bearer good", "good"), ("Bearer mine", "good")]
         assert len(script.infos) == 1
 
-    def test_an_empty_one_is_none_i5_i8(self, face: Face, cluster: Cluster, tmp_path: Path) -> None:
+    def test_an_empty_one_is_none_i5_i8(
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path
+    ) -> None:
         script = ShellPlugin(tmp_path, credential("good"))
-        with face.client(config_of(cluster.server, script)) as client:
+        with variant.client(config_of(cluster.server, script)) as client:
             assert client.get("/version", headers={"Authorization": ""}).status_code == 200
         assert cluster.seen() == [("Bearer good", None)]
 
     def test_the_request_object_is_not_touched_i7(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
     ) -> None:
         """client-go writes into it: sent again, it could carry a token that is over."""
         script = ShellPlugin(tmp_path, credential("good", expires=clock.time() + 10))
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             response = client.get("/version")
             assert "authorization" not in response.request.headers
 
-    def test_a_transport_below_sees_the_header_i4(self, face: Face, cluster: Cluster, tmp_path: Path) -> None:
+    def test_a_transport_below_sees_the_header_i4(
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path
+    ) -> None:
         script = ShellPlugin(tmp_path, credential("good"))
         below: list[str] = []
 
         def answer(request: Any) -> Any:
             below.append(request.headers["authorization"])
-            return face.library.Response(200)
+            return variant.library.Response(200)
 
-        with face.client(
-            config_of(cluster.server, script), transport_factory=face.in_memory(answer)
+        with variant.client(
+            config_of(cluster.server, script), transport_factory=variant.in_memory(answer)
         ) as client:
             client.get("/version")
         assert below == ["Bearer good"]
 
     def test_a_failure_is_raised_before_anything_is_sent_i6(
-        self, face: Face, cluster: Cluster, tmp_path: Path
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path
     ) -> None:
-        with face.client(configured(cluster.server, stanza_of("missing-plugin"))) as client:
+        with variant.client(configured(cluster.server, stanza_of("missing-plugin"))) as client:
             with pytest.raises(
                 PluginNotFound, match=r"\Agetting credentials: exec: executable missing-plugin not found"
             ):
                 client.get("/version")
         assert cluster.seen() == []
 
-    def test_plain_http_if_somebody_says_so_by_hand_i13(self, face: Face, tmp_path: Path) -> None:
+    def test_plain_http_if_somebody_says_so_by_hand_i13(self, variant: ClientVariant, tmp_path: Path) -> None:
         script = ShellPlugin(tmp_path, credential("good"))
         with APIServer(tls=False, tokens={"good": "alice"}) as server:
-            with face.client(server.config(exec=exec_config(script.path))) as client:
+            with variant.client(server.config(exec=exec_config(script.path))) as client:
                 assert client.get("/version").status_code == 200
             assert server.requests[0].user == "alice"
 
-    def test_not_from_a_kubeconfig_i13_t93(self, face: Face, tmp_path: Path) -> None:
+    def test_not_from_a_kubeconfig_i13_t93(self, variant: ClientVariant, tmp_path: Path) -> None:
         script = ShellPlugin(tmp_path, credential("good"))
         with APIServer(tls=False) as server:
-            with face.client(config_of(server, script)) as client:
+            with variant.client(config_of(server, script)) as client:
                 assert client.get("/version").status_code == 200
             assert server.requests[0].header("authorization") is None
         assert script.infos == []
 
     def test_the_header_is_masked_in_logs_i14(
-        self, face: Face, cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         script = ShellPlugin(tmp_path, credential("good-sentinel"))
-        with caplog.at_level(logging.DEBUG), face.client(config_of(cluster.server, script)) as client:
+        with caplog.at_level(logging.DEBUG), variant.client(config_of(cluster.server, script)) as client:
             client.get("/version")
         assert "Bearer <masked>" in caplog.text
         assert "sentinel" not in caplog.text
@@ -708,7 +729,7 @@ class TestElsewhere:
     @pytest.mark.parametrize("kind", ["token", "certificate"])
     def test_a_redirect_takes_nothing_along_t95_i11_i12(
         self,
-        face: Face,
+        variant: ClientVariant,
         cluster: Cluster,
         public: Authority,
         pairs: dict[str, Any],
@@ -721,7 +742,7 @@ class TestElsewhere:
         with APIServer(authority=public, client_authority=cluster.server.authority) as other:
             other.on("GET", "/there", Answer(401))
             cluster.server.on("GET", "/from", Answer(302, headers={"Location": f"{other.url}/there"}))
-            with face.client(config_of(cluster.server, script), follow_redirects=True) as client:
+            with variant.client(config_of(cluster.server, script), follow_redirects=True) as client:
                 assert client.get("/from").status_code == 401
                 # Nor for an address that names another host, and its 401 is no reason to ask the plugin.
                 assert client.get(f"{other.url}/there").status_code == 401
@@ -731,23 +752,23 @@ class TestElsewhere:
         assert len(script.infos) == 1
 
     def test_a_redirect_within_the_cluster_is_signed_i11(
-        self, face: Face, cluster: Cluster, tmp_path: Path
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path
     ) -> None:
         script = ShellPlugin(tmp_path, credential("good"))
         cluster.server.on("GET", "/from", Answer(302, headers={"Location": "/version"}))
-        with face.client(config_of(cluster.server, script), follow_redirects=True) as client:
+        with variant.client(config_of(cluster.server, script), follow_redirects=True) as client:
             assert client.get("/from").status_code == 200
         assert cluster.seen() == [("Bearer good", None)] * 2
 
 
 class TestRotation:
     def test_a_new_certificate_is_a_new_connection_and_a_new_token_is_not_t87_c16(
-        self, face: Face, cluster: Cluster, authority: Authority, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, authority: Authority, tmp_path: Path, clock: FakeClock
     ) -> None:
         one, two = authority.client("good"), authority.client("good")
         script = ShellPlugin(tmp_path)
         cluster.tokens = {"t1", "t2"}
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             for token, pair in (
                 ("t1", None),
                 ("t2", None),
@@ -765,11 +786,11 @@ class TestRotation:
         assert len(script.infos) == 6
 
     def test_it_reaches_every_client_of_the_plugin_c17(
-        self, face: Face, cluster: Cluster, authority: Authority, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, authority: Authority, tmp_path: Path, clock: FakeClock
     ) -> None:
         script = ShellPlugin(tmp_path, credential(None, authority.client("good"), expires=clock.time() + 60))
         config = config_of(cluster.server, script)
-        with face.client(config, clock=clock) as one, face.client(config, clock=clock) as two:
+        with variant.client(config, clock=clock) as one, variant.client(config, clock=clock) as two:
             for client in (one, two):
                 client.get("/version")
             clock.advance(1000)
@@ -782,12 +803,12 @@ class TestRotation:
         assert len(script.infos) == 2
 
     def test_what_is_under_way_is_not_cut_c16_c18_c23(
-        self, face: Face, cluster: Cluster, authority: Authority, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, authority: Authority, tmp_path: Path, clock: FakeClock
     ) -> None:
         """client-go cuts it, and may then repeat a GET. An end by the calendar cuts nothing anywhere."""
         watch = cluster.server.watch("/watch")
         script = ShellPlugin(tmp_path, credential(None, authority.client("good"), expires=clock.time() + 60))
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             with client.stream("GET", "/watch") as stream:
                 watch.wait_for_watchers()
                 watch.send({"n": 1})
@@ -802,11 +823,11 @@ class TestRotation:
             wait_until(lambda: cluster.server.open_connections == 1)
 
     def test_a_connection_outlives_the_token_c23(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
     ) -> None:
         script = ShellPlugin(tmp_path)
         cluster.tokens = {"t1", "t2"}
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             for token in ("t1", "t2"):
                 script.says(credential(token, expires=clock.time() + 10))
                 client.get("/version")
@@ -814,13 +835,13 @@ class TestRotation:
             assert cluster.connections() == [1, 1]
 
     def test_a_certificate_that_cannot_be_used_changes_nothing_t96_c15_x40(
-        self, face: Face, cluster: Cluster, authority: Authority, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, authority: Authority, tmp_path: Path, clock: FakeClock
     ) -> None:
         """client-go keeps the old credential with the new one's end: none at all, in this case."""
         pair, other = authority.client("good"), authority.client("good")
         broken = dataclasses.replace(pair, key=other.key)
         script = ShellPlugin(tmp_path, credential(None, pair, expires=clock.time() + 1000))
-        with face.client(config_of(cluster.server, script), clock=clock) as client:
+        with variant.client(config_of(cluster.server, script), clock=clock) as client:
             client.get("/version")
             expires = client.client.status().expires
             script.says(credential(None, broken))
@@ -837,22 +858,22 @@ class TestRotation:
 
 
 class TestKubeAuth:
-    """The face for header credentials, on a client that somebody else has set up."""
+    """The variant for header credentials, on a client that somebody else has set up."""
 
-    def client(self, face: Face, cluster: Cluster, script: ShellPlugin, clock: FakeClock) -> Any:
+    def client(self, variant: ClientVariant, cluster: Cluster, script: ShellPlugin, clock: FakeClock) -> Any:
         config = config_of(cluster.server, script)
 
         def make() -> Any:
-            auth = face.kubeauth.KubeAuth(config, clock=clock)
-            return face.PlainClient(auth=auth, verify=kubeauth.ssl_context(config), base_url=config.server)
+            auth = variant.kubeauth.KubeAuth(config, clock=clock)
+            return variant.PlainClient(auth=auth, verify=kubeauth.ssl_context(config), base_url=config.server)
 
-        return face.drive(make)
+        return variant.drive(make)
 
     def test_a_401_is_repeated_with_the_next_token_c10_c12_i6(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
     ) -> None:
         script = ShellPlugin(tmp_path, credential("good"))
-        with self.client(face, cluster, script, clock) as client:
+        with self.client(variant, cluster, script, clock) as client:
             assert client.get("/version").status_code == 200
             cluster.tokens = {"next"}
             script.says(credential("next"))
@@ -866,36 +887,41 @@ class TestKubeAuth:
         assert len(cluster.seen()) == 3
 
     def test_whose_authorization_i5_t89(
-        self, face: Face, cluster: Cluster, tmp_path: Path, clock: FakeClock
+        self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
     ) -> None:
         script = ShellPlugin(tmp_path, credential("good"))
-        with self.client(face, cluster, script, clock) as client:
+        with self.client(variant, cluster, script, clock) as client:
             client.get("/version", headers={"Authorization": "Bearer mine"})
         assert cluster.seen() == [("Bearer mine", None)]
         assert script.infos == []
 
     def test_a_certificate_alone_is_not_for_it_i6(
-        self, face: Face, cluster: Cluster, pairs: dict[str, Any], tmp_path: Path, clock: FakeClock
+        self,
+        variant: ClientVariant,
+        cluster: Cluster,
+        pairs: dict[str, Any],
+        tmp_path: Path,
+        clock: FakeClock,
     ) -> None:
         script = ShellPlugin(tmp_path, credential(None, pairs["good"]))
-        with self.client(face, cluster, script, clock) as client:
+        with self.client(variant, cluster, script, clock) as client:
             with pytest.raises(ConfigError, match="KubeTransport"):
                 client.get("/version")
         assert cluster.seen() == []
 
 
 def test_many_clients_made_at_once_t30_c1(cluster: Cluster, tmp_path: Path) -> None:
-    """Of all faces, in threads: one plugin run."""
+    """Of all variants, in threads: one plugin run."""
     script = PluginScript(tmp_path)
     script.answer(token="good", sleep=0.1)
     config = config_of(cluster.server, script)
 
-    def use(face: Face) -> int:
-        with face.client(config) as client:
+    def use(variant: ClientVariant) -> int:
+        with variant.client(config) as client:
             status: int = client.get("/version").status_code
         return status
 
-    answers = together([partial(use, face) for face in FACES * 2])
+    answers = together([partial(use, variant) for variant in VARIANTS * 2])
     assert answers == [200] * 12
     assert len(script.runs) == 1
     assert {header for header, _ in cluster.seen()} == {"Bearer good"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxies import TABLE
+from tests.support.proxy_cases import TABLE
 
 pytestmark = pytest.mark.oracle
 

@@ -11,8 +11,8 @@ import pytest
 
 from kubeauth import Client, errors, load_config
 from kubeauth.testing import Answer, APIServer, Authority, FakeClock
-from tests.oidc import Kubeconfig, authenticate, settings, written
-from tests.oidc_issuer import CONFIGURATION, TOKEN, Issuer
+from tests.support.oidc import Kubeconfig, authenticate, settings, written
+from tests.support.oidc_issuer import CONFIGURATION, TOKEN, Issuer
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(180)]
 

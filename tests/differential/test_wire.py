@@ -18,7 +18,7 @@ import kubeauth
 from kubeauth.testing import APIServer, Authority, Received
 from tests.differential.corpus import CASES
 from tests.differential.test_kubectl import VIEWED, view
-from tests.faces import FACES, Face
+from tests.support.clients import VARIANTS, ClientVariant
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(120)]
 
@@ -109,8 +109,8 @@ def by_kubectl(kubectl: str, path: Path) -> None:
         raise RuntimeError(run.stderr)
 
 
-def by_kubeauth(face: Face, path: Path) -> None:
-    with face.client(kubeauth.load_config(path)) as client:
+def by_kubeauth(variant: ClientVariant, path: Path) -> None:
+    with variant.client(kubeauth.load_config(path)) as client:
         client.get("/version").raise_for_status()
 
 
@@ -126,16 +126,16 @@ def test_the_corpus_reaches_the_wire_as_with_kubectl(
         except RuntimeError as refusal:
             # A token that is no header: kubectl fails when it is sent, we when the client is built.
             assert "invalid header field value" in str(refusal)
-            for face in FACES:
+            for variant in VARIANTS:
                 with pytest.raises(
                     kubeauth.errors.ConfigError, match=r"not a valid HTTP header value|cannot be sent"
                 ):
-                    by_kubeauth(face, path)
+                    by_kubeauth(variant, path)
             continue
         theirs = sent(arrived(wire))
-        for face in FACES:
-            by_kubeauth(face, path)
-            assert sent(arrived(wire)) == theirs, (case, str(face))
+        for variant in VARIANTS:
+            by_kubeauth(variant, path)
+            assert sent(arrived(wire)) == theirs, (case, str(variant))
         kinds.add(tuple(name for name, value in theirs.items() if value))
     # The test would notice an empty corpus: these came to it.
     everything = {name for kind in kinds for name in kind}
@@ -174,8 +174,8 @@ def test_each_credential_as_with_kubectl_i9_i10(
     path.write_text(json.dumps(wire.kubeconfig(USERS[user], CLUSTERS[cluster])))
     by_kubectl(kubectl, path)
     theirs = sent(arrived(wire))
-    for face in FACES:
-        by_kubeauth(face, path)
+    for variant in VARIANTS:
+        by_kubeauth(variant, path)
         assert sent(arrived(wire)) == theirs
 
 
@@ -196,8 +196,8 @@ def test_files_as_with_kubectl_k49_k61(kubectl: str, wire: APIServer, tmp_path: 
     by_kubectl(kubectl, path)
     theirs = sent(arrived(wire))
     assert (theirs["authorization"], theirs["certificate"]) == ("Bearer from-a-file", "carol")
-    for face in FACES:
-        by_kubeauth(face, path)
+    for variant in VARIANTS:
+        by_kubeauth(variant, path)
         assert sent(arrived(wire)) == theirs
 
 
@@ -227,7 +227,7 @@ def test_what_kubectl_refuses_we_refuse(kubectl: str, wire: APIServer, tmp_path:
             except RuntimeError:
                 theirs[name] = False
             try:
-                by_kubeauth(FACES[0], path)
+                by_kubeauth(VARIANTS[0], path)
                 ours[name] = True
             except kubeauth.errors.ServerCertificateError:
                 ours[name] = False

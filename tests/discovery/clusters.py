@@ -39,7 +39,7 @@ class ByTries:
 
 
 @dataclass(frozen=True)
-class Colour:
+class Runtime:
     """How a test calls it: all of them block."""
 
     name: str
@@ -57,7 +57,7 @@ class Colour:
         return anyio.run(call, backend=self.name)
 
 
-COLOURS = [Colour("sync"), Colour("asyncio"), Colour("trio")]
+RUNTIMES = [Runtime("sync"), Runtime("asyncio"), Runtime("trio")]
 
 
 def data(pem: bytes | str) -> str:

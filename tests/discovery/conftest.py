@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from kubeauth.testing import Authority
-from tests.discovery.clusters import COLOURS, Cluster, Colour
+from tests.discovery.clusters import RUNTIMES, Cluster, Runtime
 
 
-@pytest.fixture(params=COLOURS, ids=str)
-def colour(request: pytest.FixtureRequest) -> Colour:
-    found: Colour = request.param
+@pytest.fixture(params=RUNTIMES, ids=str)
+def runtime(request: pytest.FixtureRequest) -> Runtime:
+    found: Runtime = request.param
     return found
 
 

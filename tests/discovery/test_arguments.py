@@ -12,7 +12,7 @@ from kubeauth import Secret, errors
 from kubeauth.discovery import BootstrapToken, adiscover, discover
 from kubeauth.discovery._arguments import Arguments, ByFile, ByToken, ByUrl
 from tests.discovery.clusters import TOKEN
-from tests.test_exports import in_a_fresh_process
+from tests.project.test_exports import in_a_fresh_process
 
 GOOD: dict[str, Any] = {"endpoint": "h:6443", "token": Secret(TOKEN), "unsafe_skip_ca_verification": True}
 PIN = "sha256:" + "0" * 64

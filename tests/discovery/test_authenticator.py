@@ -13,8 +13,8 @@ from kubeauth import AsyncClient, Secret
 from kubeauth.discovery import BootstrapUser, ClusterSecrets, TokenAuthenticator
 from kubeauth.errors import ConfigError, DiscoveryError
 from kubeauth.testing import Answer, APIServer, FakeClock
+from tests.config.test_leaks import everything_seen
 from tests.discovery.objects import NOW, date, secret
-from tests.io.test_leaks import everything_seen
 
 TOKEN = "abc123.0123456789abcdef"
 USER = BootstrapUser("system:bootstrap:abc123", ("system:bootstrappers",))
@@ -22,7 +22,7 @@ GROUP = "system:bootstrappers:foo"
 
 
 def who(document: Mapping[str, object] | None, token: str | Secret[str] = TOKEN) -> BootstrapUser | None:
-    """Who that is, as told in both colours."""
+    """Who that is, as told in both runtimes."""
     asked: list[str] = []
 
     def lookup(name: str) -> Mapping[str, object] | None:

@@ -22,10 +22,10 @@ from kubeauth.discovery import Signer, _controller, verify_detached
 from kubeauth.discovery._watch import Mirror, passes, pause
 from kubeauth.errors import ConfigError, CredentialError, DiscoveryError
 from kubeauth.testing import Answer, APIServer, FakeClock, Received
+from tests.config.test_leaks import SENTINEL, everything_seen, locals_of
 from tests.discovery.cluster import CLUSTER_INFO, CONFIG_MAPS, SECRETS, Cluster, status
 from tests.discovery.objects import secret
 from tests.discovery.vectors import SIGNED
-from tests.io.test_leaks import SENTINEL, everything_seen, locals_of
 
 BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 # trio warns of whoever stops reading in the middle, and httpx has no other way to; and whoever is cancelled

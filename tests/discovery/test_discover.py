@@ -1,4 +1,4 @@
-"""A cluster found by a token, as kubeadm does it: each case in every colour."""
+"""A cluster found by a token, as kubeadm does it: each case in every runtime."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.discovery.clusters import (
     SECRET,
     TOKEN,
     Cluster,
-    Colour,
+    Runtime,
     config_map,
     data,
     published,
@@ -26,8 +26,8 @@ from tests.discovery.clusters import (
 )
 
 
-def test_a_pinned_cluster_is_found_a38_a45_a47_a59(colour: Colour, cluster: Cluster) -> None:
-    found = colour.discover(**cluster.by_token)
+def test_a_pinned_cluster_is_found_a38_a45_a47_a59(runtime: Runtime, cluster: Cluster) -> None:
+    found = runtime.discover(**cluster.by_token)
     assert found.kubeconfig == {
         "apiVersion": "v1",
         "kind": "Config",
@@ -56,18 +56,18 @@ def test_a_pinned_cluster_is_found_a38_a45_a47_a59(colour: Colour, cluster: Clus
     assert shown(cluster)[-1] == f"Bearer {TOKEN}"
 
 
-def test_without_pins_it_is_asked_once_a45(colour: Colour, cluster: Cluster) -> None:
-    found = colour.discover(**cluster.unpinned)
+def test_without_pins_it_is_asked_once_a45(runtime: Runtime, cluster: Cluster) -> None:
+    found = runtime.discover(**cluster.unpinned)
     assert (found.config.server, len(cluster.requests)) == (cluster.url, 1)
 
 
 def test_pins_are_enforced_beside_the_unsafe_flag_a37(
-    colour: Colour, cluster: Cluster, evil: Authority
+    runtime: Runtime, cluster: Cluster, evil: Authority
 ) -> None:
     wrong = cluster.unpinned | {"ca_cert_hashes": [public_key_pin(evil.pem)]}
     with pytest.raises(errors.ClusterNotTrusted, match="pinned"):
-        colour.discover(**wrong)
-    assert colour.discover(**cluster.unpinned, ca_cert_hashes=[cluster.pin]).pins == (cluster.pin,)
+        runtime.discover(**wrong)
+    assert runtime.discover(**cluster.unpinned, ca_cert_hashes=[cluster.pin]).pins == (cluster.pin,)
     assert len(cluster.requests) == 3
 
 
@@ -106,12 +106,12 @@ def late(cluster: Cluster, tries: int) -> None:
 @pytest.mark.parametrize("is_late", [True, False], ids=["JWS patched late", "JWS there"])
 @pytest.mark.parametrize("is_pinned", [True, False], ids=["pin", "no pin"])
 def test_it_waits_for_the_signature_a39_a44(
-    colour: Colour, cluster: Cluster, is_late: bool, is_pinned: bool
+    runtime: Runtime, cluster: Cluster, is_late: bool, is_pinned: bool
 ) -> None:
     cluster.publish(named(cluster))
     if is_late:
         late(cluster, 3)
-    found = colour.discover(**(cluster.by_token if is_pinned else cluster.unpinned))
+    found = runtime.discover(**(cluster.by_token if is_pinned else cluster.unpinned))
     assert found.config.server == "https://127.0.0.1"
     assert len(cluster.requests) == 1 + 3 * is_late + is_pinned
 
@@ -125,11 +125,11 @@ def test_it_waits_for_the_signature_a39_a44(
     ids=["wrong current context", "context names a missing cluster"],
 )
 def test_a_kubeconfig_whose_context_leads_nowhere_a44(
-    colour: Colour, cluster: Cluster, text: dict[str, str], why: str
+    runtime: Runtime, cluster: Cluster, text: dict[str, str], why: str
 ) -> None:
     cluster.publish(named(cluster, **text))
     with pytest.raises(errors.ClusterNotTrusted, match=why) as raised:
-        colour.discover(**cluster.by_token)
+        runtime.discover(**cluster.by_token)
     assert (raised.value.reason, raised.value.status_code, len(cluster.requests)) == ("document", None, 1)
 
 
@@ -148,10 +148,10 @@ def test_a_kubeconfig_whose_context_leads_nowhere_a44(
     ids=str,
 )
 def test_what_is_wrong_is_said_before_anybody_is_asked_a36_a40_a42(
-    colour: Colour, cluster: Cluster, wrong: dict[str, Any], why: str
+    runtime: Runtime, cluster: Cluster, wrong: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(errors.ConfigError, match=why):
-        colour.discover(**cluster.by_token | wrong)
+        runtime.discover(**cluster.by_token | wrong)
     assert cluster.requests == []
 
 
@@ -185,41 +185,41 @@ def test_what_is_wrong_is_said_before_anybody_is_asked_a36_a40_a42(
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
 def test_a_request_that_fails_says_why_a39_a62(
-    colour: Colour, cluster: Cluster, answer: Answer, why: str, status: int | None
+    runtime: Runtime, cluster: Cluster, answer: Answer, why: str, status: int | None
 ) -> None:
     """With no time at all there is one try."""
     cluster.respond = lambda _: answer
     with pytest.raises(errors.ClusterNotReady, match=why) as raised:
-        colour.discover(**cluster.by_token, timeout=0)
+        runtime.discover(**cluster.by_token, timeout=0)
     assert (raised.value.status_code, raised.value.attempts, len(cluster.requests)) == (status, 1, 1)
     assert "could not be validated" in str(raised.value)
 
 
-def test_it_is_asked_again_and_the_last_reason_is_told_a39(colour: Colour, cluster: Cluster) -> None:
+def test_it_is_asked_again_and_the_last_reason_is_told_a39(runtime: Runtime, cluster: Cluster) -> None:
     cluster.respond = lambda _: Answer(503 if len(cluster.requests) < 3 else 418)
     with pytest.raises(errors.ClusterNotReady, match="it answered 418") as raised:
-        colour.discover(**cluster.by_token, **BRIEF)
+        runtime.discover(**cluster.by_token, **BRIEF)
     assert raised.value.status_code == 418
     # The last one may have been over before it got there.
     assert 2 < len(cluster.requests) <= raised.value.attempts <= len(cluster.requests) + 1
 
 
-def test_nobody_is_there_a39(colour: Colour, cluster: Cluster) -> None:
+def test_nobody_is_there_a39(runtime: Runtime, cluster: Cluster) -> None:
     cluster.listener.close()
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", cluster.listener.port))  # or it may be somebody else's by now
         with pytest.raises(errors.ClusterNotReady, match="at last: the connection was refused") as raised:
-            colour.discover(**cluster.by_token, **BRIEF)
+            runtime.discover(**cluster.by_token, **BRIEF)
     assert raised.value.attempts > 1
     assert raised.value.status_code is None
 
 
-def test_a_cluster_that_comes_up_later_is_found_a39(colour: Colour, cluster: Cluster) -> None:
+def test_a_cluster_that_comes_up_later_is_found_a39(runtime: Runtime, cluster: Cluster) -> None:
     ours = cluster.serve
     answers = [Answer(hang_up=True), Answer(503), Answer(404), Answer(401), Answer(403)]
     cluster.respond = lambda request: answers.pop(0) if answers else ours(request)
     told: list[Progress] = []
-    found = colour.discover(**cluster.by_token, progress=told.append)
+    found = runtime.discover(**cluster.by_token, progress=told.append)
     assert (found.pins, len(cluster.requests)) == ((cluster.pin,), 7)
     assert [(each.stage, each.tries) for each in told] == [
         *(("endpoint", tries) for tries in range(6)),
@@ -233,11 +233,11 @@ def test_a_cluster_that_comes_up_later_is_found_a39(colour: Colour, cluster: Clu
     assert all(0 < each.seconds_left <= 20 for each in told)
 
 
-def test_no_signature_in_time_a39(colour: Colour, cluster: Cluster) -> None:
+def test_no_signature_in_time_a39(runtime: Runtime, cluster: Cluster) -> None:
     cluster.signature = None
     told: list[Progress] = []
     with pytest.raises(errors.ClusterNotReady, match="no signature for the token id 123456") as raised:
-        colour.discover(**cluster.by_token, **BRIEF, progress=told.append)
+        runtime.discover(**cluster.by_token, **BRIEF, progress=told.append)
     assert (raised.value.status_code, raised.value.attempts > 1) == (200, True)
     assert {each.stage for each in told[1:]} == {"signature"}
 
@@ -260,67 +260,67 @@ def test_no_signature_in_time_a39(colour: Colour, cluster: Cluster) -> None:
     ],
 )  # fmt: skip
 def test_an_answer_that_is_not_signed_is_refused_at_once_a19_a41_a43_a85_a86(
-    colour: Colour, cluster: Cluster, kubeconfig: str | None, signature: str, reason: str, why: str
+    runtime: Runtime, cluster: Cluster, kubeconfig: str | None, signature: str, reason: str, why: str
 ) -> None:
     cluster.respond = lambda _: Answer(200, config_map(kubeconfig, signature))
     with pytest.raises(errors.ClusterNotTrusted, match=why) as raised:
-        colour.discover(**cluster.unpinned)
+        runtime.discover(**cluster.unpinned)
     assert (raised.value.reason, raised.value.status_code, len(cluster.requests)) == (reason, 200, 1)
 
 
 def test_a_pin_of_another_ca_is_refused_with_what_was_seen_a46(
-    colour: Colour, cluster: Cluster, evil: Authority
+    runtime: Runtime, cluster: Cluster, evil: Authority
 ) -> None:
     with pytest.raises(errors.ClusterNotTrusted, match=cluster.pin) as raised:
-        colour.discover(**cluster.by_token | {"ca_cert_hashes": [public_key_pin(evil.pem)]})
+        runtime.discover(**cluster.by_token | {"ca_cert_hashes": [public_key_pin(evil.pem)]})
     assert (raised.value.reason, raised.value.pins) == ("pin", (cluster.pin,))
     assert len(cluster.requests) == 1
 
 
 def test_several_pins_and_a_renewed_certificate_a46(
-    colour: Colour, cluster: Cluster, evil: Authority
+    runtime: Runtime, cluster: Cluster, evil: Authority
 ) -> None:
     pins = [public_key_pin(evil.pem).upper(), cluster.pin]
-    assert colour.discover(**cluster.by_token | {"ca_cert_hashes": pins}).pins == (cluster.pin,)
+    assert runtime.discover(**cluster.by_token | {"ca_cert_hashes": pins}).pins == (cluster.pin,)
 
 
-def test_the_server_may_be_another_than_the_endpoint_a52(colour: Colour, cluster: Cluster) -> None:
+def test_the_server_may_be_another_than_the_endpoint_a52(runtime: Runtime, cluster: Cluster) -> None:
     cluster.publish(published("https://api.example:6443", cluster.authority.pem))
-    found = colour.discover(**cluster.by_token)
+    found = runtime.discover(**cluster.by_token)
     assert found.config.server == "https://api.example:6443"
 
 
-def test_what_is_joined_with_may_be_told_apart_a36(colour: Colour, cluster: Cluster) -> None:
+def test_what_is_joined_with_may_be_told_apart_a36(runtime: Runtime, cluster: Cluster) -> None:
     other = BootstrapToken.parse("abcdef.0123456789abcdef")
-    found = colour.discover(**cluster.by_token, tls_bootstrap_token=other)
+    found = runtime.discover(**cluster.by_token, tls_bootstrap_token=other)
     assert found.kubeconfig["users"][0]["user"] == {"token": other.reveal()}
     assert found.config.token is not None
     assert found.config.token.reveal() == other.reveal()
 
 
-def test_a_token_may_be_parsed_already(colour: Colour, cluster: Cluster) -> None:
+def test_a_token_may_be_parsed_already(runtime: Runtime, cluster: Cluster) -> None:
     token = BootstrapToken.parse(TOKEN)
-    assert colour.discover(**cluster.by_token | {"token": token}).config.server == cluster.url
+    assert runtime.discover(**cluster.by_token | {"token": token}).config.server == cluster.url
     with pytest.raises(errors.ConfigError, match="not a bootstrap token"):
-        colour.discover(**cluster.by_token | {"token": BootstrapToken("foo", "bar")})
+        runtime.discover(**cluster.by_token | {"token": BootstrapToken("foo", "bar")})
 
 
-def test_progress_is_told_in_the_callers_thread(colour: Colour, cluster: Cluster) -> None:
+def test_progress_is_told_in_the_callers_thread(runtime: Runtime, cluster: Cluster) -> None:
     threads: list[int] = []
-    colour.discover(**cluster.by_token, progress=lambda _: threads.append(threading.get_ident()))
+    runtime.discover(**cluster.by_token, progress=lambda _: threads.append(threading.get_ident()))
     assert set(threads) == {threading.get_ident()}
 
 
-def test_an_error_of_the_callers_own_ends_it(colour: Colour, cluster: Cluster) -> None:
+def test_an_error_of_the_callers_own_ends_it(runtime: Runtime, cluster: Cluster) -> None:
     def progress(_: Progress) -> None:
         raise LookupError("mine")
 
     with pytest.raises(LookupError, match="mine"):
-        colour.discover(**cluster.by_token, progress=progress)
+        runtime.discover(**cluster.by_token, progress=progress)
     assert cluster.requests == []
 
 
-def test_a_name_that_nobody_has(colour: Colour, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_nobody_has(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the caller dealt with before is not taken for the reason."""
     resolve = socket.getaddrinfo
 
@@ -337,4 +337,4 @@ def test_a_name_that_nobody_has(colour: Colour, monkeypatch: pytest.MonkeyPatch)
         socket.create_connection(("127.0.0.1", 1))
     except ConnectionRefusedError:
         with pytest.raises(errors.ClusterNotReady, match="its name cannot be resolved: "):
-            colour.discover("nobody.invalid:6443", token=TOKEN, unsafe_skip_ca_verification=True, timeout=0)
+            runtime.discover("nobody.invalid:6443", token=TOKEN, unsafe_skip_ca_verification=True, timeout=0)

@@ -18,16 +18,16 @@ from tests.discovery.clusters import (
     BRIEF,
     TOKEN,
     Cluster,
-    Colour,
+    Runtime,
     config_map,
     data,
     published,
     shown,
     signed_map,
 )
-from tests.proxy_servers import Proxy
-from tests.raw_server import RawServer, Talk
 from tests.registry.servers import Server
+from tests.support.proxy_servers import Proxy
+from tests.support.raw_server import RawServer, Talk
 
 USER = {"token": "alices-token"}
 
@@ -62,9 +62,9 @@ def write(path: Path, content: Any) -> Path:
 
 
 def test_the_credentials_of_the_file_are_kept_a60_a67_a68(
-    colour: Colour, cluster: Cluster, file: Path
+    runtime: Runtime, cluster: Cluster, file: Path
 ) -> None:
-    found = colour.discover(file=file)
+    found = runtime.discover(file=file)
     assert shown(cluster) == ["Bearer alices-token"]
     assert (found.method, found.pins, found.warnings) == ("file", (cluster.pin,), ())
     assert found.kubeconfig["users"] == [{"name": "alice", "user": USER}]
@@ -74,14 +74,16 @@ def test_the_credentials_of_the_file_are_kept_a60_a67_a68(
 
 @pytest.mark.parametrize("spelled", ["{}", "file://{}", "FILE://{}", "relative"])
 def test_how_a_file_may_be_named_a64(
-    colour: Colour, file: Path, spelled: str, monkeypatch: pytest.MonkeyPatch
+    runtime: Runtime, file: Path, spelled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(file.parent)
     name = file.name if spelled == "relative" else spelled.format(file)
-    assert colour.discover(file=name).method == "file"
+    assert runtime.discover(file=name).method == "file"
 
 
-def test_stdin_a65_a91(colour: Colour, cluster: Cluster, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stdin_a65_a91(
+    runtime: Runtime, cluster: Cluster, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What comes through a pipe may be from anywhere: it says nothing about who we are."""
 
     def typed(text: bytes) -> None:
@@ -89,31 +91,31 @@ def test_stdin_a65_a91(colour: Colour, cluster: Cluster, file: Path, monkeypatch
 
     typed(file.read_bytes())
     with pytest.raises(errors.ConfigError, match="from stdin and from a URL nothing about a user"):
-        colour.discover(file="-")
+        runtime.discover(file="-")
     assert cluster.requests == []
     typed(file.read_bytes())
-    found = colour.discover(file="-", tls_bootstrap_token=TOKEN)
+    found = runtime.discover(file="-", tls_bootstrap_token=TOKEN)
     assert (found.method, found.kubeconfig["users"][0]["user"]) == ("file", {"token": TOKEN})
     assert [each.partition(" was left out")[0] for each in found.warnings] == ["its user"]
     assert shown(cluster) == [""]
     typed(b"x" * (2**20 + 1))
     with pytest.raises(errors.KubeConfigError, match="larger than 1 MiB"):
-        colour.discover(file="-")
+        runtime.discover(file="-")
 
 
-def test_a_token_wins_over_what_the_file_has_a59(colour: Colour, cluster: Cluster, file: Path) -> None:
+def test_a_token_wins_over_what_the_file_has_a59(runtime: Runtime, cluster: Cluster, file: Path) -> None:
     write(file, document(cluster, USER, **{"proxy-url": None, "tls-server-name": "127.0.0.1"}))
-    found = colour.discover(file=file, tls_bootstrap_token=TOKEN)
+    found = runtime.discover(file=file, tls_bootstrap_token=TOKEN)
     assert found.kubeconfig["users"] == [{"name": "tls-bootstrap-token-user", "user": {"token": TOKEN}}]
     assert set(found.kubeconfig["clusters"][0]["cluster"]) == {"server", "certificate-authority-data"}
 
 
-def test_the_seeds_own_document_has_no_secrets_a72(colour: Colour, cluster: Cluster, file: Path) -> None:
+def test_the_seeds_own_document_has_no_secrets_a72(runtime: Runtime, cluster: Cluster, file: Path) -> None:
     write(file, cluster.kubeconfig)
-    found = colour.discover(file=file, tls_bootstrap_token=TOKEN)
+    found = runtime.discover(file=file, tls_bootstrap_token=TOKEN)
     assert (found.config.server, shown(cluster)) == (cluster.url, [""])
     with pytest.raises(errors.ConfigError, match=r"no credentials that can be used.*tls_bootstrap_token="):
-        colour.discover(file=file)
+        runtime.discover(file=file)
     assert len(cluster.requests) == 1  # nobody was asked in vain
 
 
@@ -130,17 +132,17 @@ def test_the_seeds_own_document_has_no_secrets_a72(colour: Colour, cluster: Clus
     ],
 )
 def test_what_counts_as_a_credential_a60(
-    colour: Colour, cluster: Cluster, file: Path, user: Any, is_enough: bool
+    runtime: Runtime, cluster: Cluster, file: Path, user: Any, is_enough: bool
 ) -> None:
     write(file, document(cluster, user))
     if is_enough:
-        assert colour.discover(file=file).kubeconfig["users"][0]["user"] == user
+        assert runtime.discover(file=file).kubeconfig["users"][0]["user"] == user
     else:
         with pytest.raises(errors.ConfigError, match="no credentials"):
-            colour.discover(file=file)
+            runtime.discover(file=file)
 
 
-def test_what_the_file_names_is_inside_afterwards_a67(colour: Colour, cluster: Cluster, file: Path) -> None:
+def test_what_the_file_names_is_inside_afterwards_a67(runtime: Runtime, cluster: Cluster, file: Path) -> None:
     """Its files may be gone, or the result be sent elsewhere."""
     pair = cluster.authority.client("alice")
     for name, content in {
@@ -152,7 +154,7 @@ def test_what_the_file_names_is_inside_afterwards_a67(colour: Colour, cluster: C
         (file.parent / name).write_bytes(content)
     pem = {"certificate-authority-data": None, "certificate-authority": "ca.crt"}
     write(file, document(cluster, {"client-certificate": "a.crt", "client-key": "a.key"}, **pem))
-    found = colour.discover(file=file)
+    found = runtime.discover(file=file)
     assert found.kubeconfig["clusters"][0]["cluster"] == {
         "server": cluster.url,
         "certificate-authority-data": data(cluster.authority.pem),
@@ -162,12 +164,12 @@ def test_what_the_file_names_is_inside_afterwards_a67(colour: Colour, cluster: C
         "client-key-data": data(pair.key),
     }
     write(file, document(cluster, {"tokenFile": "token"}, **pem))
-    assert colour.discover(file=file).kubeconfig["users"][0]["user"] == {"token": "t"}
+    assert runtime.discover(file=file).kubeconfig["users"][0]["user"] == {"token": "t"}
 
 
 @pytest.mark.parametrize("name", ["exec", "auth-provider"])
 def test_a_file_runs_nothing_a91(
-    colour: Colour, cluster: Cluster, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    runtime: Runtime, cluster: Cluster, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     program = (
@@ -175,10 +177,10 @@ def test_a_file_runs_nothing_a91(
     )
     write(file, document(cluster, program))
     with pytest.raises(errors.ConfigError, match=r"programs never\. A kubeconfig of your own"):
-        colour.discover(file=file)
+        runtime.discover(file=file)
     assert cluster.requests == []
     write(file, document(cluster, program | USER))
-    found = colour.discover(file=file)
+    found = runtime.discover(file=file)
     assert found.kubeconfig["users"] == [{"name": "alice", "user": USER}]
     assert (found.config.exec, found.config.oidc) == (None, None)
     assert [each.partition(" was left out")[0] for each in found.warnings] == [name]
@@ -207,11 +209,11 @@ def test_a_file_runs_nothing_a91(
     ids=str,
 )
 def test_a_file_that_cannot_be_used_is_told_before_anybody_is_asked_a67_a71(
-    colour: Colour, cluster: Cluster, file: Path, change: Any, why: str
+    runtime: Runtime, cluster: Cluster, file: Path, change: Any, why: str
 ) -> None:
     write(file, change if isinstance(change, str) else document(cluster, USER, **change))
     with pytest.raises(errors.KubeConfigError, match=why) as raised:
-        colour.discover(file=file)
+        runtime.discover(file=file)
     assert (raised.value.path, cluster.requests) == (str(file), [])
 
 
@@ -225,24 +227,24 @@ def test_a_file_that_cannot_be_used_is_told_before_anybody_is_asked_a67_a71(
     ids=str,
 )
 def test_a_user_who_cannot_be_anybody_a67(
-    colour: Colour, cluster: Cluster, file: Path, user: Any, why: str
+    runtime: Runtime, cluster: Cluster, file: Path, user: Any, why: str
 ) -> None:
     (file.parent / "empty").touch()
     write(file, document(cluster, user))
     with pytest.raises(errors.KubeConfigError, match=why):
-        colour.discover(file=file)
+        runtime.discover(file=file)
     assert cluster.requests == []
 
 
-def test_a_file_that_is_named_and_is_none_a67(colour: Colour, cluster: Cluster, file: Path) -> None:
+def test_a_file_that_is_named_and_is_none_a67(runtime: Runtime, cluster: Cluster, file: Path) -> None:
     (file.parent / "ca.crt").write_bytes(b"x" * (2**20 + 1))
     pem = {"certificate-authority-data": None, "certificate-authority": "ca.crt"}
     with pytest.raises(errors.KubeConfigError, match="larger than 1 MiB"):
-        colour.discover(file=write(file, document(cluster, USER, **pem)))
+        runtime.discover(file=write(file, document(cluster, USER, **pem)))
 
 
 def test_credentials_go_to_nobody_they_are_not_for(
-    colour: Colour, cluster: Cluster, file: Path, evil: Authority
+    runtime: Runtime, cluster: Cluster, file: Path, evil: Authority
 ) -> None:
     """The cluster without a name is what is discovered (A44); the user of the context is another's."""
     content = document(cluster, USER)
@@ -250,102 +252,104 @@ def test_credentials_go_to_nobody_they_are_not_for(
         {"name": "", "cluster": {"server": cluster.url, "certificate-authority-data": data(evil.pem)}}
     )
     with pytest.raises(errors.KubeConfigError, match="about another cluster than the one without a name"):
-        colour.discover(file=write(file, content))
+        runtime.discover(file=write(file, content))
     content["contexts"][0]["context"]["user"] = "nobody"
     with pytest.raises(errors.KubeConfigError, match="names the user 'nobody', who is not there"):
-        colour.discover(file=write(file, content))
+        runtime.discover(file=write(file, content))
 
 
 def test_a_file_may_have_other_clusters_a44(
-    colour: Colour, cluster: Cluster, file: Path, evil: Authority
+    runtime: Runtime, cluster: Cluster, file: Path, evil: Authority
 ) -> None:
     """It is the user's own: which one is meant is what the current context says."""
     content = document(cluster, USER)
     content["clusters"].insert(
         0, {"name": "b", "cluster": {"server": "https://b", "certificate-authority-data": data(evil.pem)}}
     )
-    assert colour.discover(file=write(file, content)).config.server == cluster.url
+    assert runtime.discover(file=write(file, content)).config.server == cluster.url
 
 
 @pytest.mark.parametrize("path", ["/nonexistent/file", ".", "foo\0bar"])
-def test_a_file_that_cannot_be_read_a65(colour: Colour, path: str) -> None:
+def test_a_file_that_cannot_be_read_a65(runtime: Runtime, path: str) -> None:
     with pytest.raises(errors.KubeConfigError, match="cannot read it"):
-        colour.discover(file=path)
+        runtime.discover(file=path)
 
 
 # What its server says.
 
 
-def test_a_403_is_proof_enough_a68(colour: Colour, cluster: Cluster, file: Path) -> None:
+def test_a_403_is_proof_enough_a68(runtime: Runtime, cluster: Cluster, file: Path) -> None:
     cluster.respond = lambda _: Answer(403, {"kind": "Status"})
-    assert colour.discover(file=file).pins == (cluster.pin,)
+    assert runtime.discover(file=file).pins == (cluster.pin,)
     assert len(cluster.requests) == 1
 
 
 @pytest.mark.parametrize("status", [401, 404, 500, 302])
-def test_other_answers_are_none_a68(colour: Colour, cluster: Cluster, file: Path, status: int) -> None:
+def test_other_answers_are_none_a68(runtime: Runtime, cluster: Cluster, file: Path, status: int) -> None:
     ours = cluster.serve
     cluster.respond = lambda request: Answer(status) if len(cluster.requests) < 3 else ours(request)
     told: list[Progress] = []
-    assert colour.discover(file=file, progress=told.append).pins == (cluster.pin,)
+    assert runtime.discover(file=file, progress=told.append).pins == (cluster.pin,)
     assert [(each.stage, each.tries) for each in told] == [("verification", tries) for tries in range(3)]
     cluster.respond = lambda _: Answer(status)
     with pytest.raises(errors.ClusterNotReady, match=f"it answered {status}") as raised:
-        colour.discover(file=file, timeout=0)
+        runtime.discover(file=file, timeout=0)
     assert raised.value.status_code == status
 
 
 def test_a_server_that_cannot_prove_who_it_is_a68(
-    colour: Colour, cluster: Cluster, file: Path, evil: Authority
+    runtime: Runtime, cluster: Cluster, file: Path, evil: Authority
 ) -> None:
     with Server(cluster.serve, evil) as server:
         write(file, document(cluster, USER, server=server.url))
         with pytest.raises(errors.ClusterNotReady, match="unknown authority"):
-            colour.discover(file=file, **BRIEF)
+            runtime.discover(file=file, **BRIEF)
     assert server.requests == []
 
 
 @pytest.mark.parametrize("text", ["", "{", "7", "a: &a [1]\nb: *c", None])
 def test_cluster_info_that_makes_no_sense_is_passed_over_a69(
-    colour: Colour, cluster: Cluster, file: Path, text: str | None
+    runtime: Runtime, cluster: Cluster, file: Path, text: str | None
 ) -> None:
     cluster.respond = lambda _: Answer(200, config_map(text))
-    assert colour.discover(file=file).pins == (cluster.pin,)
+    assert runtime.discover(file=file).pins == (cluster.pin,)
 
 
-def test_an_answer_that_is_no_cluster_info_is_none_a69(colour: Colour, cluster: Cluster, file: Path) -> None:
+def test_an_answer_that_is_no_cluster_info_is_none_a69(
+    runtime: Runtime, cluster: Cluster, file: Path
+) -> None:
     cluster.respond = lambda _: Answer(200, b"<html>")
     with pytest.raises(errors.ClusterNotReady, match="not JSON"):
-        colour.discover(file=file, timeout=0)
+        runtime.discover(file=file, timeout=0)
 
 
 def test_cluster_info_without_a_cluster_to_choose_is_refused_a69(
-    colour: Colour, cluster: Cluster, file: Path
+    runtime: Runtime, cluster: Cluster, file: Path
 ) -> None:
     cluster.respond = lambda _: Answer(200, config_map(published(cluster.url, b"", name="named")))
     with pytest.raises(errors.ClusterNotTrusted, match="no current context") as raised:
-        colour.discover(file=file)
+        runtime.discover(file=file)
     assert (raised.value.reason, raised.value.status_code) == ("document", 200)
 
 
 def test_a_server_that_calls_itself_otherwise_is_a_warning_a70(
-    colour: Colour, cluster: Cluster, file: Path, evil: Authority
+    runtime: Runtime, cluster: Cluster, file: Path, evil: Authority
 ) -> None:
     """And its CA is not taken: the file has one."""
     cluster.kubeconfig = published("https://other.example:6443", evil.pem)
-    found = colour.discover(file=file)
+    found = runtime.discover(file=file)
     assert (found.config.server, found.config.ca_data) == (cluster.url, cluster.authority.pem)
     assert ["other.example:6443" in warning for warning in found.warnings] == [True]
 
 
 def test_the_ca_is_taken_from_a_server_that_the_system_trusts_a70(
-    colour: Colour, public: Authority, file: Path, evil: Authority
+    runtime: Runtime, public: Authority, file: Path, evil: Authority
 ) -> None:
     with Cluster(public) as cluster:
         other = published(cluster.url, evil.pem)
         cluster.kubeconfig = other
         write(file, document(cluster, USER, **{"certificate-authority-data": None}))
-        found = colour.discover(file=file)
+        found = runtime.discover(file=file)
         assert (found.config.ca_data, found.config.server) == (evil.pem, cluster.url)
         assert found.kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"] == data(evil.pem)
         assert found.config == load_config(found.kubeconfig)
@@ -360,22 +364,22 @@ def test_the_ca_is_taken_from_a_server_that_the_system_trusts_a70(
     ],
 )
 def test_without_any_ca_there_is_nothing_to_trust_a61_a70(
-    colour: Colour, public: Authority, file: Path, answer: Answer
+    runtime: Runtime, public: Authority, file: Path, answer: Answer
 ) -> None:
     with Cluster(public) as cluster:
         cluster.respond = lambda _: answer
         write(file, document(cluster, USER, **{"certificate-authority-data": None}))
         with pytest.raises(errors.ClusterNotTrusted, match="no certificate-authority-data") as raised:
-            colour.discover(file=file)
+            runtime.discover(file=file)
     assert raised.value.reason == "certificate"
 
 
 def test_a_server_that_the_system_does_not_trust_tells_of_no_ca_a70(
-    colour: Colour, cluster: Cluster, file: Path
+    runtime: Runtime, cluster: Cluster, file: Path
 ) -> None:
     write(file, document(cluster, USER, **{"certificate-authority-data": None}))
     with pytest.raises(errors.ClusterNotReady, match="unknown authority"):
-        colour.discover(file=file, **BRIEF)
+        runtime.discover(file=file, **BRIEF)
     assert cluster.requests == []
 
 
@@ -392,12 +396,12 @@ def site(public: Authority) -> Iterator[Server]:
 @pytest.mark.parametrize("argument", ["url", "file"])
 @pytest.mark.parametrize("user", [USER, None])
 def test_a_kubeconfig_by_https_a64_a66_a91(
-    colour: Colour, cluster: Cluster, site: Server, argument: str, user: Any
+    runtime: Runtime, cluster: Cluster, site: Server, argument: str, user: Any
 ) -> None:
     site.respond = lambda _: Answer(200, json.dumps(document(cluster, user)).encode())
     told: list[Progress] = []
     given = {argument: f"{site.url}/a%20b?c=d", "tls_bootstrap_token": TOKEN}
-    found = colour.discover(**given, progress=told.append)
+    found = runtime.discover(**given, progress=told.append)
     assert (found.method, found.config.server, found.pins) == ("url", cluster.url, (cluster.pin,))
     assert found.config.token is not None
     assert found.config.token.reveal() == TOKEN
@@ -423,11 +427,11 @@ def test_a_kubeconfig_by_https_a64_a66_a91(
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_document_that_cannot_be_had_is_asked_for_once_a66(
-    colour: Colour, site: Server, answer: Answer, why: str
+    runtime: Runtime, site: Server, answer: Answer, why: str
 ) -> None:
     site.respond = lambda _: answer
     with pytest.raises(errors.ClusterNotReady, match=why) as raised:
-        colour.discover(url=site.url, tls_bootstrap_token=TOKEN)
+        runtime.discover(url=site.url, tls_bootstrap_token=TOKEN)
     assert (raised.value.attempts, len(site.requests)) == (1, 1)
 
 
@@ -443,11 +447,11 @@ def test_a_document_that_cannot_be_had_is_asked_for_once_a66(
     ],
 )
 def test_a_document_that_makes_no_sense_is_refused_a90(
-    colour: Colour, site: Server, text: bytes, why: str
+    runtime: Runtime, site: Server, text: bytes, why: str
 ) -> None:
     site.respond = lambda _: Answer(200, text)
     with pytest.raises(errors.ClusterNotTrusted, match=why) as raised:
-        colour.discover(url=site.url, tls_bootstrap_token=TOKEN)
+        runtime.discover(url=site.url, tls_bootstrap_token=TOKEN)
     assert raised.value.reason == "document"
 
 
@@ -469,11 +473,11 @@ def test_a_document_that_makes_no_sense_is_refused_a90(
     ids=str,
 )
 def test_a_document_that_must_not_be_used_is_refused_a71_a91(
-    colour: Colour, cluster: Cluster, site: Server, change: Any, reason: str, why: str
+    runtime: Runtime, cluster: Cluster, site: Server, change: Any, reason: str, why: str
 ) -> None:
     site.respond = lambda _: Answer(200, json.dumps(document(cluster, USER, **change)).encode())
     with pytest.raises(errors.ClusterNotTrusted, match=why) as raised:
-        colour.discover(url=site.url)
+        runtime.discover(url=site.url)
     assert (raised.value.reason, cluster.requests) == (reason, [])
 
 
@@ -498,29 +502,34 @@ EXEC = {
     ids=str,
 )
 def test_a_stranger_names_no_programs_and_no_files_a91(
-    colour: Colour, cluster: Cluster, site: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: Any
+    runtime: Runtime,
+    cluster: Cluster,
+    site: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    user: Any,
 ) -> None:
     """A file of this machine would be sent to the server that the same stranger names."""
     monkeypatch.chdir(tmp_path)
     more = {"proxy-url": "http://evil.example:1", "tls-server-name": "evil.example"}
     site.respond = lambda _: Answer(200, json.dumps(document(cluster, user, **more)).encode())
     with pytest.raises(errors.ConfigError, match="no credentials that can be used"):
-        colour.discover(url=site.url)
-    found = colour.discover(url=site.url, tls_bootstrap_token=TOKEN)
+        runtime.discover(url=site.url)
+    found = runtime.discover(url=site.url, tls_bootstrap_token=TOKEN)
     assert found.kubeconfig["users"][0]["user"] == {"token": TOKEN}
     assert (found.config.proxy_url, found.config.tls_server_name, found.config.exec) == (None, None, None)
     assert shown(cluster) == [""]
     assert not (tmp_path / "PWNED").exists()
 
 
-def test_a_redirect_to_https_is_followed_a66(colour: Colour, cluster: Cluster, site: Server) -> None:
+def test_a_redirect_to_https_is_followed_a66(runtime: Runtime, cluster: Cluster, site: Server) -> None:
     text = json.dumps(document(cluster)).encode()
     site.respond = lambda request: (
         Answer(200, text)
         if request.path == "/b"
         else Answer(307, headers={"Location": "/b" if request.path == "/a" else f"{site.url}/a"})
     )
-    assert colour.discover(url=site.url, tls_bootstrap_token=TOKEN).method == "url"
+    assert runtime.discover(url=site.url, tls_bootstrap_token=TOKEN).method == "url"
     assert [request.path for request in site.requests] == ["/", "/a", "/b"]
 
 
@@ -529,11 +538,11 @@ def test_a_redirect_to_https_is_followed_a66(colour: Colour, cluster: Cluster, s
     "to", ["http://127.0.0.1:1/", "file:///etc/passwd", "ftp://h/", "//user:pass@127.0.0.1/"]
 )
 def test_a_redirect_to_anything_else_is_refused_a66(
-    colour: Colour, site: Server, status: int, to: str
+    runtime: Runtime, site: Server, status: int, to: str
 ) -> None:
     site.respond = lambda _: Answer(status, headers={"Location": to})
     with pytest.raises(errors.ClusterNotTrusted, match="not https") as raised:
-        colour.discover(url=site.url, tls_bootstrap_token=TOKEN)
+        runtime.discover(url=site.url, tls_bootstrap_token=TOKEN)
     assert (raised.value.reason, len(site.requests)) == ("redirect", 1)
     assert "pass" not in str(raised.value)
 
@@ -541,34 +550,34 @@ def test_a_redirect_to_anything_else_is_refused_a66(
 @pytest.mark.parametrize(
     "to", ["https://[::1", "https://h\t/", "https://h:" + "1" * 50_000, "https://h:99999/"]
 )
-def test_a_redirect_to_nowhere_a66(colour: Colour, site: Server, to: str) -> None:
+def test_a_redirect_to_nowhere_a66(runtime: Runtime, site: Server, to: str) -> None:
     site.respond = lambda _: Answer(302, headers={"Location": to})
     with pytest.raises(errors.DiscoveryError) as raised:
-        colour.discover(url=site.url, tls_bootstrap_token=TOKEN)
+        runtime.discover(url=site.url, tls_bootstrap_token=TOKEN)
     assert len(site.requests) == 1
     assert len(str(raised.value)) < 600
 
 
-def test_redirects_end_a66(colour: Colour, site: Server) -> None:
+def test_redirects_end_a66(runtime: Runtime, site: Server) -> None:
     site.respond = lambda _: Answer(302, headers={"Location": f"/{len(site.requests)}"})
     with pytest.raises(errors.ClusterNotTrusted, match="redirects more than 10 times"):
-        colour.discover(url=site.url, tls_bootstrap_token=TOKEN)
+        runtime.discover(url=site.url, tls_bootstrap_token=TOKEN)
     assert len(site.requests) == 10
 
 
-def test_a_site_that_the_system_does_not_trust_a66(colour: Colour, cluster: Cluster) -> None:
+def test_a_site_that_the_system_does_not_trust_a66(runtime: Runtime, cluster: Cluster) -> None:
     with pytest.raises(errors.ClusterNotReady, match=r"unknown authority|not accepted"):
-        colour.discover(url=f"{cluster.url}/doc", tls_bootstrap_token=TOKEN)
+        runtime.discover(url=f"{cluster.url}/doc", tls_bootstrap_token=TOKEN)
     assert cluster.requests == []
 
 
-def test_a_site_whose_name_cannot_be_looked_up_a66(colour: Colour) -> None:
+def test_a_site_whose_name_cannot_be_looked_up_a66(runtime: Runtime) -> None:
     with pytest.raises(errors.ClusterNotReady, match=r"cannot be connected to|failed|not known|resolution"):
-        colour.discover(url=f"https://{'a' * 64}.invalid/doc", tls_bootstrap_token=TOKEN)
+        runtime.discover(url=f"https://{'a' * 64}.invalid/doc", tls_bootstrap_token=TOKEN)
 
 
 def test_proxies_of_the_environment_are_used_a66(
-    colour: Colour, public: Authority, monkeypatch: pytest.MonkeyPatch
+    runtime: Runtime, public: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For the document, for the endpoint, and for the cluster: a node may have no other way out."""
     pair = public.server("cluster.example")
@@ -583,8 +592,8 @@ def test_proxies_of_the_environment_are_used_a66(
     with Proxy("http") as proxy, RawServer(converse, pair=pair) as server:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         host = f"cluster.example:{server.port}"
-        by_url = colour.discover(url=f"https://{host}/doc", tls_bootstrap_token=TOKEN)
-        by_token = colour.discover(host, token=TOKEN, ca_cert_hashes=by_url.pins)
+        by_url = runtime.discover(url=f"https://{host}/doc", tls_bootstrap_token=TOKEN)
+        by_token = runtime.discover(host, token=TOKEN, ca_cert_hashes=by_url.pins)
     assert (by_url.config, by_url.method) == (by_token.config, "url")
     assert proxy.targets == [host] * 4
 
@@ -599,24 +608,24 @@ def test_proxies_of_the_environment_are_used_a66(
     ],
     ids=str,
 )
-def test_for_the_cases_of_kubeadms_discovery_test_a63(colour: Colour, arguments: dict[str, Any]) -> None:
+def test_for_the_cases_of_kubeadms_discovery_test_a63(runtime: Runtime, arguments: dict[str, Any]) -> None:
     """`For`, lines 43-80: nothing set, a missing file, https://localhost, a token that is none."""
     with pytest.raises(errors.KubeAuthError):
-        colour.discover(**arguments, timeout=0.2)
+        runtime.discover(**arguments, timeout=0.2)
 
 
 @pytest.mark.parametrize(("ca", "is_good"), [(None, False), ("foo", False), ("real", True)])
 def test_ca_extraction_of_kubeadms_discovery_test_a61(
-    colour: Colour, cluster: Cluster, ca: str | None, is_good: bool
+    runtime: Runtime, cluster: Cluster, ca: str | None, is_good: bool
 ) -> None:
     """Lines 107-145: an empty config, a CA that is none, a real one; without pins."""
     text = published(cluster.url, cluster.authority.pem if ca == "real" else (ca or "").encode())
     cluster.publish("kind: Config" if ca is None else text)
     if is_good:
-        assert colour.discover(**cluster.unpinned).pins == (cluster.pin,)
+        assert runtime.discover(**cluster.unpinned).pins == (cluster.pin,)
     else:
         with pytest.raises(errors.ClusterNotTrusted):
-            colour.discover(**cluster.unpinned)
+            runtime.discover(**cluster.unpinned)
 
 
 @pytest.mark.parametrize(
@@ -631,30 +640,30 @@ def test_ca_extraction_of_kubeadms_discovery_test_a61(
     ids=["no end", "a letter of three", "a riddle", "no TLS", "backwards"],
 )
 def test_a_cluster_may_say_anything_about_its_address_a70(
-    colour: Colour, cluster: Cluster, file: Path, server: str, says: str
+    runtime: Runtime, cluster: Cluster, file: Path, server: str, says: str
 ) -> None:
     """Whatever it is, it is a warning; and it neither steers a terminal nor takes long to be told."""
     cluster.kubeconfig = published(server, cluster.authority.pem)
-    found = colour.discover(file=file)
+    found = runtime.discover(file=file)
     assert found.warnings == (f"the cluster says that its server is {says}; the kubeconfig's is kept",)
     assert found.config.server == cluster.url
 
 
 @pytest.mark.parametrize("stdin", [None, "closed", io.StringIO("{}")], ids=["none", "closed", "text"])
 def test_without_a_stdin_that_can_be_read_a65(
-    colour: Colour, monkeypatch: pytest.MonkeyPatch, stdin: Any
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch, stdin: Any
 ) -> None:
     if stdin == "closed":
         stdin = io.TextIOWrapper(io.BytesIO())
         stdin.close()
     monkeypatch.setattr(sys, "stdin", stdin)
     with pytest.raises(errors.KubeConfigError, match="this process has no stdin"):
-        colour.discover(file="-")
+        runtime.discover(file="-")
 
 
 @pytest.mark.parametrize("argument", ["url", "token"])
 def test_the_password_of_a_proxy_is_for_the_proxy_alone(
-    colour: Colour,
+    runtime: Runtime,
     cluster: Cluster,
     public: Authority,
     evil: Authority,
@@ -668,9 +677,9 @@ def test_the_password_of_a_proxy_is_for_the_proxy_alone(
         with Proxy("https", authority.server("127.0.0.1")) as proxy:
             monkeypatch.setenv("HTTPS_PROXY", proxy.url.replace("//", "//alice:secret@"))
             if authority is public and argument == "token":
-                assert colour.discover(**by).config.server == cluster.url
+                assert runtime.discover(**by).config.server == cluster.url
             else:
                 with pytest.raises(errors.ClusterNotReady) as raised:
-                    colour.discover(**by, timeout=0)
+                    runtime.discover(**by, timeout=0)
                 assert "secret" not in str(raised.value)
         assert proxy.credentials == credentials

@@ -23,8 +23,8 @@ from kubeauth.discovery._flow import Discovery, Fetch, Sleep
 from kubeauth.testing import Answer, FakeClock
 from tests.discovery.clusters import TOKEN, Cluster
 from tests.discovery.test_hostile import silent, within_body, within_headers
-from tests.raw_server import RawServer, Talk
-from tests.residue import no_residue
+from tests.support.raw_server import RawServer, Talk
+from tests.support.residue import no_residue
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

@@ -17,10 +17,10 @@ from kubeauth.discovery._filter import App, Message, Receive, Scope, Send
 from kubeauth.discovery._jwt import request_jwt
 from kubeauth.errors import ConfigError, DiscoveryError
 from kubeauth.testing import FakeClock
+from tests.config.test_leaks import everything_seen
 from tests.discovery import second
 from tests.discovery.objects import date, secret
 from tests.discovery.vectors import J1, J2, S1, S1_BODY, S2, S2_BODY, SEED
-from tests.io.test_leaks import everything_seen
 
 PATH = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 ID, KEY = SEED.split(".")

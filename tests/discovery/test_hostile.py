@@ -28,15 +28,15 @@ from tests.discovery.clusters import (
     PATH,
     TOKEN,
     Cluster,
-    Colour,
+    Runtime,
     config_map,
     data,
     published,
     shown,
 )
-from tests.raw_server import RawServer, Talk
 from tests.registry.servers import Server, header
-from tests.residue import no_residue
+from tests.support.raw_server import RawServer, Talk
+from tests.support.residue import no_residue
 
 # Somebody in between.
 
@@ -47,12 +47,12 @@ def in_between(cluster: Cluster, evil: Authority) -> Server:
 
 
 def test_a_man_in_the_middle_who_passes_it_on_is_found_out_a47_a87(
-    colour: Colour, cluster: Cluster, evil: Authority
+    runtime: Runtime, cluster: Cluster, evil: Authority
 ) -> None:
     """It is signed, and it is pinned, and it may be years old: who is there cannot prove who he is."""
     with in_between(cluster, evil) as server:
         with pytest.raises(errors.ClusterNotReady, match="unknown authority") as raised:
-            colour.discover(**cluster.by_token | {"endpoint": server.host}, **BRIEF)
+            runtime.discover(**cluster.by_token | {"endpoint": server.host}, **BRIEF)
     assert str(raised.value).endswith(
         "and for this address: is somebody in between?"
     )  # no kubeconfig is blamed
@@ -62,18 +62,18 @@ def test_a_man_in_the_middle_who_passes_it_on_is_found_out_a47_a87(
 
 
 def test_a_certificate_for_another_name_is_refused_a47(
-    colour: Colour, cluster: Cluster, authority: Authority
+    runtime: Runtime, cluster: Cluster, authority: Authority
 ) -> None:
     pair = authority.server("other.example")
     body = json.dumps(config_map(cluster.kubeconfig, cluster.signature)).encode()
     with RawServer(answering(body), pair=pair) as server:
         with pytest.raises(errors.ClusterNotReady, match="for another name"):
-            colour.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, **BRIEF)
+            runtime.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, **BRIEF)
     assert len(server.requests) == 1
 
 
 def test_the_ca_is_swapped_between_the_two_fetches_a48(
-    colour: Colour, cluster: Cluster, evil: Authority
+    runtime: Runtime, cluster: Cluster, evil: Authority
 ) -> None:
     other = published(cluster.url, evil.pem)
     first = cluster.kubeconfig
@@ -84,13 +84,13 @@ def test_the_ca_is_swapped_between_the_two_fetches_a48(
 
     cluster.respond = serve
     with pytest.raises(errors.ClusterNotTrusted, match="something else when it was asked again") as raised:
-        colour.discover(**cluster.by_token)
+        runtime.discover(**cluster.by_token)
     assert (raised.value.reason, len(cluster.requests)) == ("changed", 2)
 
 
 @pytest.mark.parametrize("change", ["\n", " ", "# "])
 def test_the_second_answer_is_the_first_to_the_letter_a48(
-    colour: Colour, cluster: Cluster, change: str
+    runtime: Runtime, cluster: Cluster, change: str
 ) -> None:
     first = cluster.kubeconfig
 
@@ -100,34 +100,34 @@ def test_the_second_answer_is_the_first_to_the_letter_a48(
 
     cluster.respond = serve
     with pytest.raises(errors.ClusterNotTrusted, match="something else"):
-        colour.discover(**cluster.by_token)
+        runtime.discover(**cluster.by_token)
 
 
-def test_the_second_answer_is_waited_for_too_a47(colour: Colour, cluster: Cluster) -> None:
+def test_the_second_answer_is_waited_for_too_a47(runtime: Runtime, cluster: Cluster) -> None:
     ours = cluster.serve
     others = {2: Answer(503), 3: Answer(200, config_map(cluster.kubeconfig, None))}
     cluster.respond = lambda request: others.get(len(cluster.requests)) or ours(request)
-    assert colour.discover(**cluster.by_token).pins == (cluster.pin,)
+    assert runtime.discover(**cluster.by_token).pins == (cluster.pin,)
     assert len(cluster.requests) == 4
 
 
-def test_the_second_answer_must_be_signed_too_a47(colour: Colour, cluster: Cluster) -> None:
+def test_the_second_answer_must_be_signed_too_a47(runtime: Runtime, cluster: Cluster) -> None:
     ours = cluster.serve
     cluster.respond = lambda request: (
         ours(request) if len(cluster.requests) == 1 else Answer(200, config_map(cluster.kubeconfig, "none"))
     )
     with pytest.raises(errors.ClusterNotTrusted, match="not signed"):
-        colour.discover(**cluster.by_token)
+        runtime.discover(**cluster.by_token)
 
 
 @pytest.mark.parametrize("order", [[0, 1], [1, 0], [1, 0, 1, 0, 1]])
 def test_an_evil_ca_beside_the_pinned_one_is_left_out_a51(
-    colour: Colour, cluster: Cluster, evil: Authority, order: list[int]
+    runtime: Runtime, cluster: Cluster, evil: Authority, order: list[int]
 ) -> None:
     """Whoever has a token can publish it, well signed."""
     bundle = b"".join([cluster.authority.pem, evil.pem][number] for number in order)
     cluster.publish(published(cluster.url, bundle))
-    found = colour.discover(**cluster.by_token)
+    found = runtime.discover(**cluster.by_token)
     assert found.pins == (cluster.pin,)
     # The same certificate more than once is no harm.
     assert found.config.ca_data == cluster.authority.pem * order.count(0)
@@ -136,13 +136,13 @@ def test_an_evil_ca_beside_the_pinned_one_is_left_out_a51(
 
 
 def test_an_evil_server_with_an_evil_ca_beside_the_pinned_one_a51(
-    colour: Colour, cluster: Cluster, evil: Authority
+    runtime: Runtime, cluster: Cluster, evil: Authority
 ) -> None:
     """kubeadm would take it: one of the bundle is pinned, and the server's certificate is good for the bundle."""
     cluster.publish(published(cluster.url, cluster.authority.pem + evil.pem))
     with in_between(cluster, evil) as server:
         with pytest.raises(errors.ClusterNotReady, match="unknown authority"):
-            colour.discover(**cluster.by_token | {"endpoint": server.host}, **BRIEF)
+            runtime.discover(**cluster.by_token | {"endpoint": server.host}, **BRIEF)
     assert len(server.requests) == 1
 
 
@@ -203,11 +203,11 @@ LEAF = Authority("leaf CA").server("leaf.example").certificate
     ids=str,
 )  # fmt: skip
 def test_a_signed_kubeconfig_that_must_not_be_used_is_refused_at_once_a46_a61_a90_a91(
-    colour: Colour, cluster: Cluster, change: dict[str, str], reason: str, why: str
+    runtime: Runtime, cluster: Cluster, change: dict[str, str], reason: str, why: str
 ) -> None:
     cluster.publish(kubeconfig(cluster, **change))
     with pytest.raises(errors.ClusterNotTrusted, match=why) as raised:
-        colour.discover(**cluster.unpinned)
+        runtime.discover(**cluster.unpinned)
     assert (raised.value.reason, len(cluster.requests)) == (reason, 1)
 
 
@@ -231,29 +231,29 @@ def test_a_signed_kubeconfig_that_must_not_be_used_is_refused_at_once_a46_a61_a9
     ],
 )  # fmt: skip
 def test_what_is_no_kubeconfig_is_refused_at_once_a43_a90(
-    colour: Colour, cluster: Cluster, text: str, why: str
+    runtime: Runtime, cluster: Cluster, text: str, why: str
 ) -> None:
     cluster.publish(text)
     with pytest.raises(errors.ClusterNotTrusted, match=why) as raised:
-        colour.discover(**cluster.unpinned)
+        runtime.discover(**cluster.unpinned)
     assert (raised.value.reason, len(cluster.requests)) == ("document", 1)
 
 
-def test_a_kubeconfig_that_is_not_signed_is_not_even_parsed_a90(colour: Colour, cluster: Cluster) -> None:
+def test_a_kubeconfig_that_is_not_signed_is_not_even_parsed_a90(runtime: Runtime, cluster: Cluster) -> None:
     """It would be refused as a document if it were."""
     cluster.respond = lambda _: Answer(200, config_map("a: " + "[" * 5000, "nonsense"))
     with pytest.raises(errors.ClusterNotTrusted, match="not signed") as raised:
-        colour.discover(**cluster.unpinned)
+        runtime.discover(**cluster.unpinned)
     assert raised.value.reason == "signature"
 
 
-def test_more_than_one_cluster_is_refused_a50(colour: Colour, cluster: Cluster, evil: Authority) -> None:
+def test_more_than_one_cluster_is_refused_a50(runtime: Runtime, cluster: Cluster, evil: Authority) -> None:
     other = (
         f"- name: other\n  cluster: {{server: {cluster.url}, certificate-authority-data: {data(evil.pem)}}}"
     )
     cluster.publish(cluster.kubeconfig.replace("clusters:\n", f"clusters:\n{other}\n"))
     with pytest.raises(errors.ClusterNotTrusted, match="has 2 clusters: there must be one"):
-        colour.discover(**cluster.by_token)
+        runtime.discover(**cluster.by_token)
 
 
 USERS = """
@@ -269,7 +269,7 @@ current-context: c
 
 
 def test_users_programs_proxies_and_flags_are_left_out_a59_a91(
-    colour: Colour, cluster: Cluster, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    runtime: Runtime, cluster: Cluster, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     more = (
@@ -277,7 +277,7 @@ def test_users_programs_proxies_and_flags_are_left_out_a59_a91(
         "    tls-server-name: evil.example\n    disable-compression: true"
     )
     cluster.publish(kubeconfig(cluster, top=USERS, more=more))
-    found = colour.discover(**cluster.by_token)
+    found = runtime.discover(**cluster.by_token)
     (entry,) = found.kubeconfig["clusters"]
     assert set(entry["cluster"]) == {"server", "certificate-authority-data"}
     assert found.kubeconfig["users"] == [{"name": "tls-bootstrap-token-user", "user": {"token": TOKEN}}]
@@ -294,18 +294,18 @@ def test_users_programs_proxies_and_flags_are_left_out_a59_a91(
     assert list(tmp_path.iterdir()) == [tmp_path / "home"]
 
 
-def test_a_certificate_that_is_no_ca_signs_for_nobody(colour: Colour, cluster: Cluster) -> None:
+def test_a_certificate_that_is_no_ca_signs_for_nobody(runtime: Runtime, cluster: Cluster) -> None:
     """It is pinned, and well signed; and no server can prove who it is by it."""
     cluster.publish(published(cluster.url, LEAF))
     with pytest.raises(errors.ClusterNotReady, match="unknown authority"):
-        colour.discover(**cluster.by_token | {"ca_cert_hashes": [public_key_pin(LEAF)]}, **BRIEF)
+        runtime.discover(**cluster.by_token | {"ca_cert_hashes": [public_key_pin(LEAF)]}, **BRIEF)
 
 
-def test_a_pinned_ca_that_openssl_cannot_load_is_refused_at_once(colour: Colour, cluster: Cluster) -> None:
+def test_a_pinned_ca_that_openssl_cannot_load_is_refused_at_once(runtime: Runtime, cluster: Cluster) -> None:
     pem = odd_pem(odd_certificate())
     cluster.publish(published(cluster.url, pem))
     with pytest.raises(errors.ClusterNotTrusted, match="holds no certificate that can be parsed") as raised:
-        colour.discover(**cluster.by_token | {"ca_cert_hashes": [public_key_pin(pem)]})
+        runtime.discover(**cluster.by_token | {"ca_cert_hashes": [public_key_pin(pem)]})
     assert (raised.value.reason, len(cluster.requests)) == ("certificate", 1)
 
 
@@ -372,31 +372,31 @@ def drips_with_length(talk: Talk) -> None:
     ids=lambda each: each.__name__,
 )
 def test_a_server_that_takes_its_time_is_not_waited_for_a49(
-    colour: Colour, cluster: Cluster, converse: Callable[[Talk], None]
+    runtime: Runtime, cluster: Cluster, converse: Callable[[Talk], None]
 ) -> None:
     """That it ends at all is the claim."""
     with RawServer(converse, pair=cluster.authority.server("127.0.0.1")) as server:
         with no_residue():
             with pytest.raises(errors.ClusterNotReady, match="did not answer within") as raised:
-                colour.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0.3)
+                runtime.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0.3)
     assert raised.value.attempts == 1
 
 
-def test_a_server_that_does_not_shake_hands_a49(colour: Colour, cluster: Cluster) -> None:
+def test_a_server_that_does_not_shake_hands_a49(runtime: Runtime, cluster: Cluster) -> None:
     """It speaks no TLS: it says nothing at all."""
     with RawServer(Talk.until_closed) as server:
         with no_residue():
             with pytest.raises(errors.ClusterNotReady, match="did not answer"):
-                colour.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0.3)
+                runtime.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0.3)
 
 
-def test_a_server_that_hangs_at_the_second_fetch_a49(colour: Colour, cluster: Cluster) -> None:
+def test_a_server_that_hangs_at_the_second_fetch_a49(runtime: Runtime, cluster: Cluster) -> None:
     body = json.dumps(config_map(cluster.kubeconfig, cluster.signature)).encode()
     pair = cluster.authority.server("127.0.0.1")
     for seconds in (1.0, 5.0, 20.0):  # on a busy machine it may not come as far as that
         with RawServer(answering(body), silent, pair=pair) as server:
             with pytest.raises(errors.ClusterNotReady, match="did not answer"):
-                colour.discover(
+                runtime.discover(
                     **cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"},
                     timeout=seconds,
                     interval=60,
@@ -456,13 +456,13 @@ FLOODS = {
 
 
 @pytest.mark.parametrize("kind", FLOODS)
-def test_a_flood_is_turned_off_early_a66_a90(colour: Colour, cluster: Cluster, kind: str) -> None:
+def test_a_flood_is_turned_off_early_a66_a90(runtime: Runtime, cluster: Cluster, kind: str) -> None:
     first, part, why = FLOODS[kind]
     flood = Flood(first, part)
     with RawServer(flood, pair=cluster.authority.server("127.0.0.1")) as server:
         with no_residue():
             with pytest.raises(errors.ClusterNotReady, match=why) as raised:
-                colour.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0)
+                runtime.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0)
     # What is on its way in the buffers of both sides, and a megabyte.
     assert flood.sent < 32 * 2**20
     assert len(str(raised.value)) < 600
@@ -473,35 +473,35 @@ def test_a_flood_is_turned_off_early_a66_a90(colour: Colour, cluster: Cluster, k
     [("gzip", gzip.compress), ("deflate", zlib.compress), ("GZIP", gzip.compress), ("br", bytes)],
 )
 def test_a_compressed_answer_is_not_unpacked_a81(
-    colour: Colour, cluster: Cluster, encoding: str, squeeze: Callable[[bytes], bytes]
+    runtime: Runtime, cluster: Cluster, encoding: str, squeeze: Callable[[bytes], bytes]
 ) -> None:
     """Not even a good one: nobody asked for it, and a few kilobytes may be gigabytes."""
     body = squeeze(json.dumps(config_map(cluster.kubeconfig, cluster.signature)).encode())
     cluster.respond = lambda _: Answer(200, body, headers={"Content-Encoding": encoding})
     with pytest.raises(errors.ClusterNotReady, match="compressed"):
-        colour.discover(**cluster.by_token, timeout=0)
+        runtime.discover(**cluster.by_token, timeout=0)
     assert header(cluster.requests[0], "Accept-Encoding") == "identity"
 
 
-def test_an_answer_of_many_values_is_not_taken_apart_a90(colour: Colour, cluster: Cluster) -> None:
+def test_an_answer_of_many_values_is_not_taken_apart_a90(runtime: Runtime, cluster: Cluster) -> None:
     """It would hold up an event loop for seconds, and comes from anybody."""
     cluster.respond = lambda _: Answer(200, b"[" + b"1," * 500_000 + b"1]")
     with pytest.raises(errors.ClusterNotReady, match="has more in it than any ConfigMap"):
-        colour.discover(**cluster.by_token, timeout=0)
+        runtime.discover(**cluster.by_token, timeout=0)
 
 
 def test_an_answer_of_almost_a_megabyte_is_taken_and_one_of_more_is_not_a66(
-    colour: Colour, cluster: Cluster
+    runtime: Runtime, cluster: Cluster
 ) -> None:
     cluster.publish(cluster.kubeconfig + "#" + "x" * 1_000_000)
-    assert colour.discover(**cluster.by_token).pins == (cluster.pin,)
+    assert runtime.discover(**cluster.by_token).pins == (cluster.pin,)
     cluster.publish(cluster.kubeconfig + "x" * 100_000)
     with pytest.raises(errors.ClusterNotReady, match="longer than 1 MiB"):
-        colour.discover(**cluster.by_token, timeout=0)
+        runtime.discover(**cluster.by_token, timeout=0)
 
 
 @pytest.mark.parametrize("cut", [1, 10, 500])
-def test_an_answer_that_is_cut_short_is_none(colour: Colour, cluster: Cluster, cut: int) -> None:
+def test_an_answer_that_is_cut_short_is_none(runtime: Runtime, cluster: Cluster, cut: int) -> None:
     body = json.dumps(config_map(cluster.kubeconfig, cluster.signature)).encode()
     pair = cluster.authority.server("127.0.0.1")
 
@@ -516,7 +516,7 @@ def test_an_answer_that_is_cut_short_is_none(colour: Colour, cluster: Cluster, c
     for converse, why in ((closes, "not JSON"), (closes_early, "closed|complet")):
         with RawServer(converse, pair=pair) as server:
             with pytest.raises(errors.ClusterNotReady, match=why):
-                colour.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0)
+                runtime.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0)
 
 
 @pytest.mark.parametrize(
@@ -525,7 +525,7 @@ def test_an_answer_that_is_cut_short_is_none(colour: Colour, cluster: Cluster, c
      b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
      b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nx", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"],
 )  # fmt: skip
-def test_something_that_is_no_http_is_no_answer(colour: Colour, cluster: Cluster, line: bytes) -> None:
+def test_something_that_is_no_http_is_no_answer(runtime: Runtime, cluster: Cluster, line: bytes) -> None:
     def converse(talk: Talk) -> None:
         talk.request()
         talk.say(line)
@@ -533,15 +533,15 @@ def test_something_that_is_no_http_is_no_answer(colour: Colour, cluster: Cluster
     with RawServer(converse, pair=cluster.authority.server("127.0.0.1")) as server:
         with no_residue():
             with pytest.raises(errors.ClusterNotReady):
-                colour.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0)
+                runtime.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0)
 
 
-def test_a_server_without_tls_is_no_server(colour: Colour, cluster: Cluster) -> None:
+def test_a_server_without_tls_is_no_server(runtime: Runtime, cluster: Cluster) -> None:
     """A downgrade: it would say all of it in clear text."""
     body = json.dumps(config_map(cluster.kubeconfig, cluster.signature)).encode()
     with RawServer(answering(body)) as server:
         with pytest.raises(errors.ClusterNotReady):
-            colour.discover(
+            runtime.discover(
                 **cluster.unpinned | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0.5, interval=1
             )
     assert server.requests == []
@@ -550,7 +550,7 @@ def test_a_server_without_tls_is_no_server(colour: Colour, cluster: Cluster) -> 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("to", ["http", "https", "relative"])
 def test_no_redirect_is_followed_a66(
-    colour: Colour, cluster: Cluster, authority: Authority, status: int, to: str
+    runtime: Runtime, cluster: Cluster, authority: Authority, status: int, to: str
 ) -> None:
     ours = cluster.serve
     with Server(ours, None if to == "http" else authority) as other:
@@ -559,12 +559,12 @@ def test_no_redirect_is_followed_a66(
         with pytest.raises(
             errors.ClusterNotReady, match=f"{status}, which is a redirect and is not followed"
         ):
-            colour.discover(**cluster.unpinned, timeout=0)
+            runtime.discover(**cluster.unpinned, timeout=0)
     assert (len(cluster.requests), other.requests) == (1, [])
 
 
 def test_nothing_of_this_machine_is_shown(
-    colour: Colour, cluster: Cluster, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    runtime: Runtime, cluster: Cluster, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No password of a .netrc, no cookie that was set, no client certificate."""
     netrc = tmp_path / "netrc"
@@ -573,14 +573,14 @@ def test_nothing_of_this_machine_is_shown(
     monkeypatch.setenv("NETRC", str(netrc))
     ours = cluster.serve
     cluster.respond = lambda request: Answer(200, ours(request).body, headers={"Set-Cookie": "a=b"})
-    colour.discover(**cluster.by_token)
+    runtime.discover(**cluster.by_token)
     for request in cluster.requests:
         names = {name.lower() for name, _ in request.headers}
         assert names == {"host", "user-agent", "accept", "accept-encoding", "connection"}
         assert request.certificate is None
 
 
-def test_endless_interim_answers_end_with_the_time_there_is(colour: Colour, cluster: Cluster) -> None:
+def test_endless_interim_answers_end_with_the_time_there_is(runtime: Runtime, cluster: Cluster) -> None:
     def converse(talk: Talk) -> None:
         talk.request()
         for _ in itertools.repeat(None, 100_000):
@@ -588,14 +588,14 @@ def test_endless_interim_answers_end_with_the_time_there_is(colour: Colour, clus
 
     with RawServer(converse, pair=cluster.authority.server("127.0.0.1")) as server:
         with pytest.raises(errors.ClusterNotReady, match="did not answer within"):
-            colour.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0.5)
+            runtime.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0.5)
 
 
-def test_a_connection_that_is_reset(colour: Colour, cluster: Cluster) -> None:
+def test_a_connection_that_is_reset(runtime: Runtime, cluster: Cluster) -> None:
     def converse(talk: Talk) -> None:
         talk.request()
         talk.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
     with RawServer(converse, pair=cluster.authority.server("127.0.0.1")) as server:
         with pytest.raises(errors.ClusterNotReady):
-            colour.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0)
+            runtime.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0)

@@ -14,6 +14,7 @@ from kubeauth import Secret
 from kubeauth.discovery import BootstrapToken, TokenAuthenticator, sign_detached, verify_detached
 from kubeauth.discovery._jwt import PresentedJwt, jwt_problem, presented
 from kubeauth.errors import ConfigError
+from tests.config.test_leaks import SENTINEL, everything_seen
 from tests.discovery import second
 from tests.discovery.objects import secret
 from tests.discovery.vectors import (
@@ -32,7 +33,6 @@ from tests.discovery.vectors import (
     SIGNED,
     SONG,
 )
-from tests.io.test_leaks import SENTINEL, everything_seen
 
 KEY = SEED.split(".")[1]
 IDS = st.from_regex(r"[a-z0-9]{6}", fullmatch=True)

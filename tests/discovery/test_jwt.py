@@ -13,9 +13,9 @@ from kubeauth import Secret
 from kubeauth.discovery import BootstrapToken, sign_detached
 from kubeauth.discovery._jwt import NOT_OURS, PresentedJwt, Refused, jwt_problem, presented, request_jwt
 from kubeauth.errors import ConfigError
+from tests.config.test_leaks import SENTINEL, everything_seen
 from tests.discovery import second
 from tests.discovery.vectors import ABC, J1, J1_CLAIMS, J2, SEED
-from tests.io.test_leaks import SENTINEL, everything_seen
 
 ID, KEY = SEED.split(".")
 NOW = 1_500_000_000.0

@@ -13,7 +13,7 @@ import pytest
 from kubeauth import errors
 from kubeauth.discovery import public_key_pin, sign_detached
 from kubeauth.testing import Answer, Authority
-from tests.discovery.clusters import SECRET, TOKEN, Cluster, Colour, config_map, data, published
+from tests.discovery.clusters import SECRET, TOKEN, Cluster, Runtime, config_map, data, published
 from tests.registry.servers import header
 from tests.support.frames import package_locals
 
@@ -56,7 +56,7 @@ def signed(text: str) -> Any:
     "pin", "server", "ca", "seed", "seed, status", "file",
 ])  # fmt: skip
 def test_no_secret_is_ever_shown_a40_a92(
-    colour: Colour,
+    runtime: Runtime,
     cluster: Cluster,
     evil: Authority,
     tmp_path: Path,
@@ -71,7 +71,7 @@ def test_no_secret_is_ever_shown_a40_a92(
         answer = Answer(200, answer)
     cluster.respond = lambda _: answer
     with pytest.raises((errors.DiscoveryError, errors.ConfigError)) as raised:
-        colour.discover(**arguments)
+        runtime.discover(**arguments)
     again = pickle.loads(pickle.dumps(raised.value))
     assert (str(again), vars(again)) == (str(raised.value), vars(raised.value))
     held = package_locals(raised.value)
@@ -85,19 +85,19 @@ def test_no_secret_is_ever_shown_a40_a92(
 
 
 def test_a_good_run_shows_nothing_either_a92(
-    colour: Colour, cluster: Cluster, caplog: pytest.LogCaptureFixture
+    runtime: Runtime, cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     told: list[Any] = []
-    found = colour.discover(**cluster.by_token, progress=told.append)
+    found = runtime.discover(**cluster.by_token, progress=told.append)
     shown = caplog.text + repr(found) + repr(told)
     assert "httpcore" in caplog.text
     assert not any(secret in shown for secret in (SECRET, data(cluster.authority.pem)[:40]))
 
 
-def test_the_last_reason_of_a_hostile_server_steers_no_terminal(colour: Colour, cluster: Cluster) -> None:
+def test_the_last_reason_of_a_hostile_server_steers_no_terminal(runtime: Runtime, cluster: Cluster) -> None:
     text = cluster.kubeconfig.replace('name: ""', 'name: "a"') + 'current-context: "\\x1b[31mred"\n'
     cluster.publish(text.replace('current-context: ""\n', ""))
     with pytest.raises(errors.ClusterNotTrusted) as raised:
-        colour.discover(**cluster.unpinned)
+        runtime.discover(**cluster.unpinned)
     assert "\x1b" not in str(raised.value)

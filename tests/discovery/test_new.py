@@ -12,8 +12,8 @@ from kubeauth import Secret
 from kubeauth.discovery import BootstrapToken, TokenInfo, new_token, sign_cluster_info, tokens_of
 from kubeauth.discovery._new import weakness_of
 from kubeauth.errors import ConfigError
+from tests.config.test_leaks import everything_seen
 from tests.discovery.objects import NOW, config_map, date
-from tests.io.test_leaks import everything_seen
 
 DEFAULT = "system:bootstrappers:kubeadm:default-node-token"
 GOOD = BootstrapToken("abc123", "k3x9f0q2mz7w1rt8")

@@ -19,9 +19,9 @@ from kubeauth.discovery import Pins, public_key_pin
 from kubeauth.discovery._pins import Certificate, certificates
 from kubeauth.errors import ConfigError, DiscoveryError
 from kubeauth.testing import Authority
+from tests.config.test_leaks import SENTINEL, everything_seen
 from tests.discovery import second
 from tests.discovery.certificates import certificate, key_info, pem, sequence, tlv
-from tests.io.test_leaks import SENTINEL, everything_seen
 
 DIGITS = "345959acb2c3b2feb87d281961c893f62a314207ef02599f1cc4a5fb255480b3"
 PIN = f"sha256:{DIGITS}"

@@ -18,8 +18,8 @@ from kubeauth.discovery._secrets import (
     signing_problem,
     stored_token,
 )
+from tests.config.test_leaks import SENTINEL
 from tests.discovery.objects import NOW, date, secret
-from tests.io.test_leaks import SENTINEL
 
 GROUP = "system:bootstrappers:"
 

@@ -25,10 +25,10 @@ from kubeauth.discovery._flow import Discovery, Fetch
 from kubeauth.discovery._jwt import PresentedJwt, jwt_problem, presented
 from kubeauth.testing import Answer, Authority, FakeClock
 from kubeauth.testing._http import RawRequest
-from tests.discovery.clusters import BRIEF, SECRET, TOKEN, Cluster, Colour, config_map, published, shown
+from tests.discovery.clusters import BRIEF, SECRET, TOKEN, Cluster, Runtime, config_map, published, shown
 from tests.discovery.vectors import J1_CLAIMS, R1, S1, S1_BODY, S2, SEED
-from tests.raw_server import RawServer, Talk
 from tests.registry.servers import header
+from tests.support.raw_server import RawServer, Talk
 
 
 class SeedCluster(Cluster):
@@ -97,13 +97,13 @@ class FilteredCluster(Cluster):
         await send({"type": "http.response.body", "body": body[100:]})
 
 
-def test_the_filter_and_discovery_meet_a73_a77_a80_a82(colour: Colour, authority: Authority) -> None:
+def test_the_filter_and_discovery_meet_a73_a77_a80_a82(runtime: Runtime, authority: Authority) -> None:
     stored = new_token(BootstrapToken.parse(TOKEN), now=time.time(), groups=(), even_if_weak=True).secret
     secrets = {"bootstrap-token-123456": stored}
     with FilteredCluster(authority) as cluster:
         cluster.app = DiscoveryFilter(cluster.cluster_info, secrets.get, cluster_id="this one")
         asked = cluster.by_token | {"mode": "seed", "audience": "this one"}
-        found = colour.discover(**asked)
+        found = runtime.discover(**asked)
         assert (found.config.server, found.pins, len(cluster.requests)) == (cluster.url, (cluster.pin,), 2)
         for wrong, status in (
             ({"audience": "another"}, 401),
@@ -112,15 +112,15 @@ def test_the_filter_and_discovery_meet_a73_a77_a80_a82(colour: Colour, authority
             ({"mode": "shipped", "audience": None}, 403),
         ):
             with pytest.raises(errors.ClusterNotReady) as raised:
-                colour.discover(**asked | wrong, timeout=0)
+                runtime.discover(**asked | wrong, timeout=0)
             assert raised.value.status_code == status
     assert not any(SECRET in said for said in shown(cluster))
 
 
 def test_it_is_found_and_the_token_is_never_sent_a73_a76_a80_a82(
-    colour: Colour, cluster: SeedCluster
+    runtime: Runtime, cluster: SeedCluster
 ) -> None:
-    found = colour.discover(**cluster.unpinned)
+    found = runtime.discover(**cluster.unpinned)
     assert (found.config.server, found.pins, found.method) == (cluster.url, (cluster.pin,), "token")
     (authorization,) = shown(cluster)
     assert authorization.startswith("Bearer ey")
@@ -132,19 +132,19 @@ def test_it_is_found_and_the_token_is_never_sent_a73_a76_a80_a82(
 
 
 def test_with_pins_it_is_asked_again_by_somebody_who_can_verify_it_a83(
-    colour: Colour, cluster: SeedCluster, evil: Authority
+    runtime: Runtime, cluster: SeedCluster, evil: Authority
 ) -> None:
-    assert colour.discover(**cluster.by_token).pins == (cluster.pin,)
+    assert runtime.discover(**cluster.by_token).pins == (cluster.pin,)
     assert len(cluster.requests) == 2
     with pytest.raises(errors.ClusterNotTrusted, match="pinned"):
-        colour.discover(**cluster.by_token | {"ca_cert_hashes": [public_key_pin(evil.pem)]})
+        runtime.discover(**cluster.by_token | {"ca_cert_hashes": [public_key_pin(evil.pem)]})
 
 
-def test_an_audience_is_passed_on_a75(colour: Colour, cluster: SeedCluster) -> None:
+def test_an_audience_is_passed_on_a75(runtime: Runtime, cluster: SeedCluster) -> None:
     cluster.aud = "cluster-1"
-    assert colour.discover(**cluster.unpinned, audience="cluster-1").pins == (cluster.pin,)
+    assert runtime.discover(**cluster.unpinned, audience="cluster-1").pins == (cluster.pin,)
     with pytest.raises(errors.ClusterNotReady, match="it answered 401: it does not know the token, or not"):
-        colour.discover(**cluster.unpinned, audience="cluster-2", timeout=0)
+        runtime.discover(**cluster.unpinned, audience="cluster-2", timeout=0)
 
 
 def test_each_try_has_a_jwt_of_its_own_a76() -> None:
@@ -177,31 +177,31 @@ def test_each_try_has_a_jwt_of_its_own_a76() -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 404, 500])
 def test_a_server_that_does_not_answer_yet_is_asked_again_a39(
-    colour: Colour, cluster: SeedCluster, status: int
+    runtime: Runtime, cluster: SeedCluster, status: int
 ) -> None:
     ours = cluster.serve
     cluster.respond = lambda request: Answer(status) if len(cluster.requests) < 3 else ours(request)
-    assert colour.discover(**cluster.unpinned).pins == (cluster.pin,)
+    assert runtime.discover(**cluster.unpinned).pins == (cluster.pin,)
 
 
-def test_an_answer_without_a_signature_is_refused_at_once_a82(colour: Colour, cluster: SeedCluster) -> None:
+def test_an_answer_without_a_signature_is_refused_at_once_a82(runtime: Runtime, cluster: SeedCluster) -> None:
     """Also one that would do in the other mode: nothing is gone back to (a downgrade)."""
     good = config_map(cluster.kubeconfig, cluster.signature)
     cluster.respond = lambda _: Answer(200, good)
     with pytest.raises(errors.ClusterNotTrusted, match="0 headers X-Kubernetes-JWS") as raised:
-        colour.discover(**cluster.unpinned)
+        runtime.discover(**cluster.unpinned)
     assert (raised.value.reason, len(cluster.requests)) == ("signature", 1)
 
 
-def test_the_other_mode_does_not_take_this_ones_answers(colour: Colour, cluster: SeedCluster) -> None:
+def test_the_other_mode_does_not_take_this_ones_answers(runtime: Runtime, cluster: SeedCluster) -> None:
     body = json.dumps(config_map(cluster.kubeconfig)).encode()
     cluster.respond = lambda _: cluster.answer(body)
     with pytest.raises(errors.ClusterNotReady, match="no signature"):
-        colour.discover(**cluster.unpinned | {"mode": "shipped"}, timeout=0)
+        runtime.discover(**cluster.unpinned | {"mode": "shipped"}, timeout=0)
 
 
 @pytest.mark.parametrize("number", [2, 3])
-def test_two_signatures_are_none_a82(colour: Colour, cluster: SeedCluster, number: int) -> None:
+def test_two_signatures_are_none_a82(runtime: Runtime, cluster: SeedCluster, number: int) -> None:
     body = json.dumps(config_map(cluster.kubeconfig)).encode()
     lines = f"X-Kubernetes-JWS: {sign_detached(body, TOKEN)}\r\n".encode() * number
 
@@ -211,14 +211,14 @@ def test_two_signatures_are_none_a82(colour: Colour, cluster: SeedCluster, numbe
 
     with RawServer(converse, pair=cluster.authority.server("127.0.0.1")) as server:
         with pytest.raises(errors.ClusterNotTrusted, match=f"{number} headers"):
-            colour.discover(**cluster.unpinned | {"endpoint": f"127.0.0.1:{server.port}"})
+            runtime.discover(**cluster.unpinned | {"endpoint": f"127.0.0.1:{server.port}"})
 
 
 @pytest.mark.parametrize(
     "lie", ["\n", "", "joined", "cut", "evil", "nonsense", "none", "other token", "padding"]
 )
 def test_what_is_signed_is_the_body_to_the_letter_a81_a82_a85(
-    colour: Colour, cluster: SeedCluster, lie: str
+    runtime: Runtime, cluster: SeedCluster, lie: str
 ) -> None:
     body = json.dumps(config_map(cluster.kubeconfig)).encode()
     good = sign_detached(body, TOKEN)
@@ -233,11 +233,11 @@ def test_what_is_signed_is_the_body_to_the_letter_a81_a82_a85(
     }
     cluster.respond = lambda _: cluster.answer(changed.get(lie, body), signatures.get(lie, good))
     with pytest.raises(errors.ClusterNotTrusted, match="not signed with the token") as raised:
-        colour.discover(**cluster.unpinned)
+        runtime.discover(**cluster.unpinned)
     assert (raised.value.reason, raised.value.status_code, len(cluster.requests)) == ("signature", 200, 1)
 
 
-def test_ones_own_jwt_is_not_a_signature_a88(colour: Colour, cluster: SeedCluster) -> None:
+def test_ones_own_jwt_is_not_a_signature_a88(runtime: Runtime, cluster: SeedCluster) -> None:
     """A server that knows nothing sends back what it was sent: R1."""
 
     def reflect(request: RawRequest) -> Answer:
@@ -248,7 +248,7 @@ def test_ones_own_jwt_is_not_a_signature_a88(colour: Colour, cluster: SeedCluste
 
     cluster.respond = reflect
     with pytest.raises(errors.ClusterNotTrusted, match="not signed") as raised:
-        colour.discover(**cluster.unpinned)
+        runtime.discover(**cluster.unpinned)
     assert raised.value.reason == "signature"
 
 
@@ -261,10 +261,10 @@ def test_ones_own_jwt_is_not_a_signature_a88(colour: Colour, cluster: SeedCluste
     ],
     ids=["R1", "S1 with the signature of S2", "S1"],
 )
-def test_the_vectors_a81_a88(colour: Colour, cluster: SeedCluster, body: bytes, jws: str, why: str) -> None:
+def test_the_vectors_a81_a88(runtime: Runtime, cluster: SeedCluster, body: bytes, jws: str, why: str) -> None:
     cluster.respond = lambda _: cluster.answer(body, jws)
     with pytest.raises(errors.ClusterNotTrusted, match=why):
-        colour.discover(**cluster.unpinned | {"token": SEED})
+        runtime.discover(**cluster.unpinned | {"token": SEED})
 
 
 @pytest.mark.parametrize(
@@ -283,19 +283,19 @@ def test_the_vectors_a81_a88(colour: Colour, cluster: SeedCluster, body: bytes, 
     ],
 )  # fmt: skip
 def test_what_is_signed_and_makes_no_sense_is_refused_at_once_a82(
-    colour: Colour, cluster: SeedCluster, body: bytes, why: str
+    runtime: Runtime, cluster: SeedCluster, body: bytes, why: str
 ) -> None:
     cluster.respond = lambda _: cluster.answer(body)
     with pytest.raises(errors.ClusterNotTrusted, match=why) as raised:
-        colour.discover(**cluster.unpinned)
+        runtime.discover(**cluster.unpinned)
     assert (raised.value.reason in ("document", "server"), len(cluster.requests)) == (True, 1)
 
 
 def test_somebody_in_between_gets_a_jwt_and_nothing_for_it_a87(
-    colour: Colour, cluster: SeedCluster, evil: Authority
+    runtime: Runtime, cluster: SeedCluster, evil: Authority
 ) -> None:
     with SeedCluster(evil) as server:
         server.respond = cluster.serve
         with pytest.raises(errors.ClusterNotReady, match="unknown authority"):
-            colour.discover(**cluster.by_token | {"endpoint": server.host}, **BRIEF)
+            runtime.discover(**cluster.by_token | {"endpoint": server.host}, **BRIEF)
     assert len(server.requests) == 1

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kubeauth import Secret
 from kubeauth.discovery import BootstrapToken, _token
 from kubeauth.errors import ConfigError
-from tests.io.test_leaks import SENTINEL, everything_seen
+from tests.config.test_leaks import SENTINEL, everything_seen
 
 VALID = [
     "abcdef.1234567890123456",

@@ -14,12 +14,12 @@ from tests.e2e.past_expiries import Report
 CALLERS = 4
 
 
-def ask(side: Side, colour: str) -> None:
+def ask(side: Side, runtime: str) -> None:
     """Lists and watches until it is over, and leaves no file behind."""
     report = Report()
     with tempfile.TemporaryDirectory() as directory:
         tempfile.tempdir = directory
-        with opened(side, colour, load_config(report.kubeconfig)) as driver:
+        with opened(side, runtime, load_config(report.kubeconfig)) as driver:
             driver.config_maps(report.namespace)
             report.watching()
             threading.Thread(target=_watch, args=(driver, report), daemon=True).start()

@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from kubeauth.testing import Authority, KeyPair
 from tests.e2e import tools
-from tests.oidc_issuer import Issuer
-from tests.ports import free_ports
+from tests.support.oidc_issuer import Issuer
+from tests.support.ports import free_ports
 
 ADMIN_TOKEN = "token-of-the-admin"  # in --token-auth-file
 PATIENCE = 120.0

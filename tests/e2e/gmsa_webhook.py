@@ -24,7 +24,7 @@ from tests.cli.programs import KUBEAUTH, kubeauth
 from tests.e2e.cluster import PATIENCE, ControlPlane
 from tests.gmsa.pods import LISTS, Document, container, context
 from tests.gmsa.test_pair import Mounted
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 SERVE = [*KUBEAUTH, "gmsa", "serve"]
 SPECS = "/apis/windows.k8s.io/v1/gmsacredentialspecs"

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from kubeauth.testing import Authority
 from kubeauth.testing._programs import build_shebang
-from tests.oidc_issuer import Issuer
+from tests.support.oidc_issuer import Issuer
 
 _SCRIPT = """{shebang}
 import json, os, socket, sys

@@ -42,7 +42,7 @@ from typing import Any
 import yaml
 
 from tests.e2e.cluster import ControlPlane
-from tests.issuer import Issuer
+from tests.support.issuer import Issuer
 
 # Longer than a busy machine stands still.
 LIFETIMES = {"certificate": 6.0, "token": 6.0}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e import clouds, third_party
-from tests.oidc_issuer import Issuer
+from tests.support.oidc_issuer import Issuer
 
 V1, V1BETA1 = (f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1"))
 NOBODY_THERE = "http://127.0.0.1:9"

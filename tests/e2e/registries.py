@@ -29,8 +29,8 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from kubeauth.testing import Answer, Authority
 from kubeauth.testing._http import RawRequest
 from tests.e2e import third_party, tools
-from tests.ports import free_ports
 from tests.registry.servers import Server, authorization, basic, query
+from tests.support.ports import free_ports
 
 PATIENCE = 30.0
 SERVICE, ISSUER = "registry.test", "tokens.test"

@@ -12,7 +12,7 @@ import pytest
 from kubeauth import AsyncClient, load_config
 from kubeauth.discovery import Signer, TokenAuthenticator, sign_cluster_info, sign_detached
 from kubeauth.testing import FakeClock
-from tests.discovery.clusters import PATH, Colour
+from tests.discovery.clusters import PATH, Runtime
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.joining import SECRETS, Joinable, until
 
@@ -242,7 +242,7 @@ class TestOurSigner:
 
         def story() -> None:
             until(lambda: first.id in joinable.signatures())
-            found = Colour("sync").discover(token=first, **joinable.by_pin)
+            found = Runtime("sync").discover(token=first, **joinable.by_pin)
             assert found.pins == (joinable.pin,)
             # One that comes, one that goes, one that ends.
             second, short = joinable.add(), joinable.add()

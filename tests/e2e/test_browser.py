@@ -17,8 +17,8 @@ from tests.e2e import tools
 from tests.e2e.browser import FOREIGN_HOST, HostilePage, browsing, dump_dom
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.test_proxy import serving
-from tests.ports import free_ports
-from tests.residue import wait_until
+from tests.support.ports import free_ports
+from tests.support.residue import wait_until
 
 # Attacks that create, change or delete something, of those in tests/e2e/browser.py.
 WRITES = {

@@ -20,7 +20,7 @@ from kubeauth.cli._paths import CLUSTER_SCOPED, RESOURCES, target_of
 from tests.cli.programs import KUBEAUTH, Ran, environ, kubeauth, started
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.minting import Mint, certificates, id_tokens
-from tests.residue import wait_until
+from tests.support.residue import wait_until
 
 NAMESPACE = "e2e-cli"
 

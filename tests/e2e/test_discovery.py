@@ -22,7 +22,7 @@ from kubeauth.discovery import (
     public_key_pin,
 )
 from kubeauth.testing import Answer, Authority
-from tests.discovery.clusters import BRIEF, COLOURS, PATH, Colour, published
+from tests.discovery.clusters import BRIEF, PATH, RUNTIMES, Runtime, published
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.joining import PATIENT, RBAC, SECRETS, Joinable, until
 from tests.registry.servers import Server
@@ -30,9 +30,9 @@ from tests.registry.servers import Server
 NODES = "system:bootstrappers:kubeadm:default-node-token"
 
 
-@pytest.fixture(params=COLOURS, ids=str)
-def colour(request: pytest.FixtureRequest) -> Colour:
-    found: Colour = request.param
+@pytest.fixture(params=RUNTIMES, ids=str)
+def runtime(request: pytest.FixtureRequest) -> Runtime:
+    found: Runtime = request.param
     return found
 
 
@@ -43,7 +43,7 @@ def evil() -> Authority:
 
 class TestByToken:
     def test_a_token_and_a_pin_are_all_that_is_needed_a24_a38_a39_a47_a59(
-        self, colour: Colour, joinable: Joinable
+        self, runtime: Runtime, joinable: Joinable
     ) -> None:
         """The token is made when discovery waits for it: the real controller signs, and the server lets it in."""
         token = BootstrapToken.generate()
@@ -55,7 +55,7 @@ class TestByToken:
                 joinable.add(token)
 
         before = len(joinable.cluster.audit(path=PATH))
-        found = colour.discover(token=token, progress=progress, **joinable.by_pin)
+        found = runtime.discover(token=token, progress=progress, **joinable.by_pin)
         stages = list(dict.fromkeys(event.stage for event in told))
         assert stages == ["endpoint", "signature", "verification"]
         assert (found.method, found.pins, found.warnings) == ("token", (joinable.pin,), ())
@@ -74,7 +74,7 @@ class TestByToken:
 
     def test_what_it_comes_to_is_what_kubeadm_writes_a59(self, joinable: Joinable) -> None:
         token = joinable.add_signed()
-        found = Colour("sync").discover(token=token, **joinable.by_pin)
+        found = Runtime("sync").discover(token=token, **joinable.by_pin)
         (cluster,) = found.kubeconfig["clusters"]
         assert cluster["name"] == "kubernetes"
         assert cluster["cluster"] == {
@@ -89,7 +89,7 @@ class TestByToken:
 
     def test_kubectl_uses_what_was_saved(self, joinable: Joinable, tmp_path: Path) -> None:
         token = joinable.add_signed()
-        found = Colour("sync").discover(token=token, **joinable.by_pin)
+        found = Runtime("sync").discover(token=token, **joinable.by_pin)
         path = tmp_path / "bootstrap.conf"
         found.save(path)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -98,67 +98,69 @@ class TestByToken:
         assert ran.returncode == 0, ran.stderr
         assert json.loads(ran.stdout)["status"]["userInfo"]["username"] == f"system:bootstrap:{token.id}"
 
-    def test_without_a_pin_the_token_alone_is_believed_a45(self, colour: Colour, joinable: Joinable) -> None:
+    def test_without_a_pin_the_token_alone_is_believed_a45(
+        self, runtime: Runtime, joinable: Joinable
+    ) -> None:
         token = joinable.add_signed()
-        found = colour.discover(joinable.endpoint, token=token, unsafe_skip_ca_verification=True, **PATIENT)
+        found = runtime.discover(joinable.endpoint, token=token, unsafe_skip_ca_verification=True, **PATIENT)
         assert (found.config.server, found.pins) == (joinable.cluster.server, (joinable.pin,))
 
     def test_another_pin_is_refused_with_what_was_seen_a46(
-        self, colour: Colour, joinable: Joinable, evil: Authority
+        self, runtime: Runtime, joinable: Joinable, evil: Authority
     ) -> None:
         token = joinable.add_signed()
         with pytest.raises(errors.ClusterNotTrusted) as caught:
-            colour.discover(
+            runtime.discover(
                 joinable.endpoint, token=token, ca_cert_hashes=[public_key_pin(evil.pem)], **PATIENT
             )
         assert (caught.value.reason, caught.value.pins) == ("pin", (joinable.pin,))
 
-    def test_another_secret_is_refused_at_once_a19_a40(self, colour: Colour, joinable: Joinable) -> None:
+    def test_another_secret_is_refused_at_once_a19_a40(self, runtime: Runtime, joinable: Joinable) -> None:
         token = joinable.add_signed()
         wrong = BootstrapToken(token.id, BootstrapToken.generate().secret)
         with pytest.raises(errors.ClusterNotTrusted) as caught:
-            colour.discover(token=wrong, **joinable.by_pin)
+            runtime.discover(token=wrong, **joinable.by_pin)
         assert caught.value.reason == "signature"
         for secret in (token, wrong):
             assert secret.secret.reveal() not in str(caught.value)
 
-    def test_a_token_that_the_cluster_does_not_know_a39(self, colour: Colour, joinable: Joinable) -> None:
+    def test_a_token_that_the_cluster_does_not_know_a39(self, runtime: Runtime, joinable: Joinable) -> None:
         token = BootstrapToken.generate()
         with pytest.raises(
             errors.ClusterNotReady, match=f"no signature for the token id {token.id}"
         ) as caught:
-            colour.discover(token=token, **joinable.by_pin | BRIEF)
+            runtime.discover(token=token, **joinable.by_pin | BRIEF)
         assert (caught.value.status_code, caught.value.attempts > 1) == (200, True)
 
     def test_a_token_that_is_not_for_signing_is_not_found_but_let_in_a6_a29(self, joinable: Joinable) -> None:
         token = joinable.add(usages=["authentication"])
         joinable.add_signed()  # the signer has seen both
         with pytest.raises(errors.ClusterNotReady, match="no signature"):
-            Colour("sync").discover(token=token, **joinable.by_pin | BRIEF)
+            Runtime("sync").discover(token=token, **joinable.by_pin | BRIEF)
         until(lambda: joinable.bearer(token.reveal()) is not None)
 
     def test_strangers_who_may_not_read_it_are_told_so_a33_a39(
-        self, colour: Colour, joinable: Joinable
+        self, runtime: Runtime, joinable: Joinable
     ) -> None:
         token = joinable.add_signed()
         with joinable.read_by_nobody(), pytest.raises(errors.ClusterNotReady) as caught:
-            colour.discover(token=token, **joinable.by_pin | BRIEF)
+            runtime.discover(token=token, **joinable.by_pin | BRIEF)
         assert caught.value.status_code == 403
 
     def test_a_cluster_that_is_not_set_up_a39(self, joinable: Joinable) -> None:
         joinable.admin.delete(PATH).raise_for_status()
         with pytest.raises(errors.ClusterNotReady) as caught:
-            Colour("sync").discover(token=BootstrapToken.generate(), **joinable.by_pin | BRIEF)
+            Runtime("sync").discover(token=BootstrapToken.generate(), **joinable.by_pin | BRIEF)
         assert caught.value.status_code == 404
 
     def test_a_ca_that_was_added_to_the_pinned_one_is_not_trusted_a51(
-        self, colour: Colour, joinable: Joinable, evil: Authority
+        self, runtime: Runtime, joinable: Joinable, evil: Authority
     ) -> None:
         """Whoever may write cluster-info added his own; kubeadm would trust both."""
         both = joinable.cluster.ca + evil.pem
         joinable.publish(published(joinable.cluster.server, both))
         token = joinable.add_signed()
-        found = colour.discover(token=token, **joinable.by_pin)
+        found = runtime.discover(token=token, **joinable.by_pin)
         assert (found.pins, found.config.ca_data) == ((joinable.pin,), joinable.cluster.ca)
         assert public_key_pin(evil.pem) in found.warnings[0]
 
@@ -168,7 +170,7 @@ class TestByToken:
         joinable.publish(published(joinable.cluster.server, evil.pem))
         token = joinable.add_signed()
         with pytest.raises(errors.ClusterNotTrusted) as caught:
-            Colour("sync").discover(token=token, **joinable.by_pin)
+            Runtime("sync").discover(token=token, **joinable.by_pin)
         assert caught.value.reason == "pin"
 
     def test_whoever_has_another_certificate_is_not_verified_a47(
@@ -181,7 +183,7 @@ class TestByToken:
             return Answer(200, joinable.info())
 
         with Server(handed_on, evil) as between, pytest.raises(errors.ClusterNotReady) as caught:
-            Colour("sync").discover(token=token, **joinable.by_pin | BRIEF | {"endpoint": between.host})
+            Runtime("sync").discover(token=token, **joinable.by_pin | BRIEF | {"endpoint": between.host})
         assert "certificate" in str(caught.value)
         assert all(
             "authorization" not in {name.lower() for name, _ in each.headers} for each in between.requests
@@ -191,14 +193,14 @@ class TestByToken:
         self, joinable: Joinable
     ) -> None:
         token = joinable.add_signed()
-        found = Colour("sync").discover(token=token, **joinable.by_pin)
+        found = Runtime("sync").discover(token=token, **joinable.by_pin)
         until(lambda: joinable.whoami(found.config) is not None)
         joinable.end(token)
         # The real tokencleaner, then the real bootstrapsigner.
         until(lambda: joinable.admin.get(f"{SECRETS}/bootstrap-token-{token.id}").status_code == 404)
         until(lambda: token.id not in joinable.signatures())
         with pytest.raises(errors.ClusterNotReady, match="no signature"):
-            Colour("sync").discover(token=token, **joinable.by_pin | BRIEF)
+            Runtime("sync").discover(token=token, **joinable.by_pin | BRIEF)
         # The server remembers for ten seconds that it was good.
         until(lambda: joinable.whoami(found.config) is None)
 
@@ -206,7 +208,7 @@ class TestByToken:
         """From a token and a pin to a certificate of its own, as a kubelet does it: TLS bootstrap."""
         allow_nodes_to_join(joinable.cluster)
         token = joinable.add_signed()
-        found = Colour("sync").discover(token=token, **joinable.by_pin)
+        found = Runtime("sync").discover(token=token, **joinable.by_pin)
         until(lambda: joinable.whoami(found.config) is not None)
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = signed_certificate(found.config, key, f"node-{token.id}")
@@ -294,23 +296,23 @@ class TestByFile:
         return path
 
     def test_its_server_proves_itself_and_a_token_is_put_in_a44_a59_a68(
-        self, colour: Colour, joinable: Joinable, tmp_path: Path
+        self, runtime: Runtime, joinable: Joinable, tmp_path: Path
     ) -> None:
         """What cluster-info holds, in a file: no user, no context."""
         path = tmp_path / "cluster-info.yaml"
         path.write_text(joinable.kubeconfig)
         token = joinable.add()
-        found = colour.discover(file=path, tls_bootstrap_token=token, **PATIENT)
+        found = runtime.discover(file=path, tls_bootstrap_token=token, **PATIENT)
         assert (found.method, found.pins, found.warnings) == ("file", (joinable.pin,), ())
         until(lambda: joinable.whoami(found.config) is not None)
 
     def test_its_own_credentials_are_kept_a60_a68(
-        self, colour: Colour, joinable: Joinable, user: dict[str, str], tmp_path: Path
+        self, runtime: Runtime, joinable: Joinable, user: dict[str, str], tmp_path: Path
     ) -> None:
         """He may not read cluster-info: that 403 came from the right server, and that is enough."""
         path = self.written(tmp_path / "given", joinable.cluster.kubeconfig(user))
         before = len(joinable.cluster.audit(user="e2e-joiner", path=PATH))
-        found = colour.discover(file=path, **PATIENT)
+        found = runtime.discover(file=path, **PATIENT)
         who = joinable.whoami(found.config)
         assert who is not None
         assert who["username"] == "e2e-joiner"
@@ -328,7 +330,7 @@ class TestByFile:
         cluster["certificate-authority"] = "ca.pem"
         for name, key in (("user.pem", "client-certificate-data"), ("user.key", "client-key-data")):
             (tmp_path / name).write_bytes(base64.b64decode(user[key]))
-        found = Colour("sync").discover(file=self.written(tmp_path / "given", document), **PATIENT)
+        found = Runtime("sync").discover(file=self.written(tmp_path / "given", document), **PATIENT)
         found.save(tmp_path / "elsewhere.conf")
         for name in ("ca.pem", "user.pem", "user.key"):
             (tmp_path / name).unlink()
@@ -341,12 +343,12 @@ class TestByFile:
         path = tmp_path / "given"
         path.write_text(published(joinable.cluster.server, evil.pem))
         with pytest.raises(errors.ClusterNotReady, match="certificate"):
-            Colour("sync").discover(file=path, tls_bootstrap_token=BootstrapToken.generate(), **BRIEF)
+            Runtime("sync").discover(file=path, tls_bootstrap_token=BootstrapToken.generate(), **BRIEF)
 
     def test_credentials_that_the_server_does_not_take_a68(self, joinable: Joinable, tmp_path: Path) -> None:
         path = self.written(tmp_path / "given", joinable.cluster.kubeconfig({"token": "nobody-s-token"}))
         with pytest.raises(errors.ClusterNotReady) as caught:
-            Colour("sync").discover(file=path, **BRIEF)
+            Runtime("sync").discover(file=path, **BRIEF)
         assert caught.value.status_code == 401
         assert "nobody-s-token" not in str(caught.value)
 
@@ -356,7 +358,7 @@ class TestByFile:
         (tmp_path / "given").write_text(joinable.kubeconfig)
         joinable.publish(published("https://elsewhere.example:6443", joinable.cluster.ca))
         token = joinable.add()
-        found = Colour("sync").discover(file=tmp_path / "given", tls_bootstrap_token=token, **PATIENT)
+        found = Runtime("sync").discover(file=tmp_path / "given", tls_bootstrap_token=token, **PATIENT)
         assert found.config.server == joinable.cluster.server
         assert "elsewhere.example:6443" in found.warnings[0]
 
@@ -367,7 +369,7 @@ class TestByFile:
         document = yaml.safe_load(joinable.kubeconfig)
         del document["clusters"][0]["cluster"]["certificate-authority-data"]
         path = self.written(tmp_path / "given", document)
-        found = Colour("sync").discover(file=path, tls_bootstrap_token=joinable.add(), **PATIENT)
+        found = Runtime("sync").discover(file=path, tls_bootstrap_token=joinable.add(), **PATIENT)
         assert (found.pins, found.config.ca_data) == ((joinable.pin,), joinable.cluster.ca)
 
 
@@ -375,14 +377,14 @@ class TestByUrl:
     """The same, from an https server that the system trusts (A66)."""
 
     def test_it_is_fetched_and_then_its_server_proves_itself_a66_a68(
-        self, colour: Colour, joinable: Joinable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, runtime: Runtime, joinable: Joinable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         trusted = Authority("kubeauth e2e web")
         (tmp_path / "roots.pem").write_bytes(trusted.pem)
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "roots.pem"))
         token = joinable.add()
         with Server(lambda _: Answer(200, body=joinable.kubeconfig.encode()), trusted) as web:
-            found = colour.discover(url=f"{web.url}/cluster.conf", tls_bootstrap_token=token, **PATIENT)
+            found = runtime.discover(url=f"{web.url}/cluster.conf", tls_bootstrap_token=token, **PATIENT)
             assert len(web.requests) == 1
         assert (found.method, found.pins) == ("url", (joinable.pin,))
         until(lambda: joinable.whoami(found.config) is not None)
@@ -392,5 +394,5 @@ class TestByUrl:
             Server(lambda _: Answer(200, body=joinable.kubeconfig.encode()), Authority("nobody")) as web,
             pytest.raises(errors.DiscoveryError, match="certificate"),
         ):
-            Colour("sync").discover(url=web.url, tls_bootstrap_token=BootstrapToken.generate(), **BRIEF)
+            Runtime("sync").discover(url=web.url, tls_bootstrap_token=BootstrapToken.generate(), **BRIEF)
         assert web.requests == []

@@ -14,9 +14,9 @@ import uvicorn
 
 from kubeauth import AsyncClient, errors, load_config
 from kubeauth.discovery import BootstrapToken, BootstrapUser, ClusterSecrets, DiscoveryFilter
-from tests.discovery.clusters import BRIEF, COLOURS, PATH, Colour
+from tests.discovery.clusters import BRIEF, PATH, RUNTIMES, Runtime
 from tests.e2e.joining import PATIENT, RBAC, Joinable, until
-from tests.ports import free_ports
+from tests.support.ports import free_ports
 
 
 class Front:
@@ -78,9 +78,9 @@ class Front:
             thread.join()
 
 
-@pytest.fixture(params=COLOURS, ids=str)
-def colour(request: pytest.FixtureRequest) -> Colour:
-    found: Colour = request.param
+@pytest.fixture(params=RUNTIMES, ids=str)
+def runtime(request: pytest.FixtureRequest) -> Runtime:
+    found: Runtime = request.param
     return found
 
 
@@ -101,10 +101,10 @@ def front(joinable: Joinable) -> Iterator[Front]:
 
 
 def test_who_has_a_token_gets_a_signed_answer_a73_a80_a83_a84(
-    colour: Colour, joinable: Joinable, front: Front
+    runtime: Runtime, joinable: Joinable, front: Front
 ) -> None:
     token = joinable.add()  # for signing nobody is waited for
-    found = colour.discover(
+    found = runtime.discover(
         front.endpoint, token=token, mode="seed", audience="e2e", ca_cert_hashes=[joinable.pin], **PATIENT
     )
     assert (found.config.server, found.pins) == (joinable.cluster.server, (joinable.pin,))
@@ -112,9 +112,9 @@ def test_who_has_a_token_gets_a_signed_answer_a73_a80_a83_a84(
     until(lambda: joinable.whoami(found.config) is not None)
 
 
-def test_a_token_that_the_cluster_does_not_know_a77(colour: Colour, front: Front) -> None:
+def test_a_token_that_the_cluster_does_not_know_a77(runtime: Runtime, front: Front) -> None:
     with pytest.raises(errors.ClusterNotReady) as caught:
-        colour.discover(
+        runtime.discover(
             front.endpoint,
             token=BootstrapToken.generate(),
             mode="seed",
@@ -129,7 +129,7 @@ def test_another_secret_and_another_cluster_a77_a78(joinable: Joinable, front: F
     unsafe: dict[str, Any] = {"mode": "seed", "unsafe_skip_ca_verification": True, **BRIEF}
     for given, audience in ((BootstrapToken(token.id, "0" * 16), None), (token, "another")):
         with pytest.raises(errors.ClusterNotReady) as caught:
-            Colour("sync").discover(front.endpoint, token=given, audience=audience, **unsafe)
+            Runtime("sync").discover(front.endpoint, token=given, audience=audience, **unsafe)
         assert (caught.value.status_code, front.users) == (401, [])
 
 
@@ -137,11 +137,11 @@ def test_a_token_that_is_over_a12_a77(joinable: Joinable, front: Front) -> None:
     """Whether the cleaner was there already or not."""
     token = joinable.add()
     by_seed: dict[str, Any] = {"mode": "seed", "unsafe_skip_ca_verification": True}
-    Colour("sync").discover(front.endpoint, token=token, **by_seed, **PATIENT)
+    Runtime("sync").discover(front.endpoint, token=token, **by_seed, **PATIENT)
     joinable.end(token)
     time.sleep(3)
     with pytest.raises(errors.ClusterNotReady) as caught:
-        Colour("sync").discover(front.endpoint, token=token, **by_seed, **BRIEF)
+        Runtime("sync").discover(front.endpoint, token=token, **by_seed, **BRIEF)
     assert caught.value.status_code == 401
 
 
@@ -149,7 +149,7 @@ def test_a_server_without_the_filter_is_not_believed_a82(joinable: Joinable) -> 
     """The real one: it knows no JWT of ours, and what it says is not signed as a whole."""
     token = joinable.add_signed()
     with pytest.raises(errors.ClusterNotReady) as caught:
-        Colour("sync").discover(token=token, mode="seed", **joinable.by_pin | BRIEF)
+        Runtime("sync").discover(token=token, mode="seed", **joinable.by_pin | BRIEF)
     assert caught.value.status_code == 401
 
 

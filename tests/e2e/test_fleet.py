@@ -16,7 +16,7 @@ from tests.cli.programs import environ, kubeauth
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.joining import until
 from tests.e2e.minting import Mint, certificates, id_tokens
-from tests.fleet.fleets import COLOURS, ask, dead_port
+from tests.fleet.fleets import RUNTIMES, ask, dead_port
 
 NAMESPACE = "e2e-fleet"
 GOOD = ("admin", "certificate", "token-plugin-1", "token-plugin-2", "certificate-plugin")
@@ -116,10 +116,10 @@ def test_the_same_rows_in_every_namespace(cluster: ControlPlane, clusters: Clust
     assert cells(ran.out) == [["CONTEXT", *head], *(["admin", *row] for row in rows)]
 
 
-@pytest.mark.parametrize("colour", COLOURS)
-def test_who_asks_is_whom_the_context_names(colour: str, cluster: ControlPlane, clusters: Clusters) -> None:
-    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps?limit=2&by={colour}"
-    report = ask(colour, path, kubeconfig=clusters.path)
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_who_asks_is_whom_the_context_names(runtime: str, cluster: ControlPlane, clusters: Clusters) -> None:
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps?limit=2&by={runtime}"
+    report = ask(runtime, path, kubeconfig=clusters.path)
     assert [answer.context for answer in report.succeeded] == list(GOOD)
     assert all(len(answer.json()["items"]) == 2 for answer in report.succeeded)
     assert {answer.context: answer.failure for answer in report.failed} == {

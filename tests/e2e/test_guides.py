@@ -12,9 +12,9 @@ from kubeauth import Client, ClientConfig
 from kubeauth._config.environment import Environment
 from kubeauth._config.in_cluster import load_in_cluster
 from kubeauth._config.kubeconfig import Overrides
-from tests.blocks import ROOT, blocks, titled
 from tests.e2e.cluster import ControlPlane
-from tests.test_guides import running, until
+from tests.project.test_guides import running, until
+from tests.support.blocks import ROOT, blocks, titled
 
 
 def in_the_pod_of(account: str, cluster: ControlPlane, mounted: Path) -> ClientConfig:

@@ -26,7 +26,7 @@ from kubeauth.discovery import (
     verify_detached,
 )
 from kubeauth.testing import Answer, Authority
-from tests.discovery.clusters import BRIEF, Colour, published
+from tests.discovery.clusters import BRIEF, Runtime, published
 from tests.e2e import tools
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.joining import PATIENT, Joinable, until
@@ -248,7 +248,7 @@ class TestItsDiscovery:
             kept = theirs["clusters"][0]["cluster"]["certificate-authority-data"]
             assert base64.b64decode(kept) == joinable.cluster.ca + evil.pem
             with pytest.raises(errors.ClusterNotReady, match="certificate"):
-                Colour("sync").discover(between.host, token=token, ca_cert_hashes=[joinable.pin], **BRIEF)
+                Runtime("sync").discover(between.host, token=token, ca_cert_hashes=[joinable.pin], **BRIEF)
             found = discover(joinable.endpoint, token=token, ca_cert_hashes=[joinable.pin], **PATIENT)
         assert found.config.ca_data == joinable.cluster.ca
 

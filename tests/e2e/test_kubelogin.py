@@ -25,8 +25,8 @@ from tests.e2e.cluster import ControlPlane
 from tests.e2e.joining import until
 from tests.e2e.plugin_setups import V1BETA1, oidc_arguments
 from tests.e2e.recorder import Recorder
-from tests.faces import FACES, Face
-from tests.oidc_issuer import Issuer
+from tests.support.clients import VARIANTS, ClientVariant
+from tests.support.oidc_issuer import Issuer
 
 NAMESPACES = "/api/v1/namespaces"
 PASSWORD = "password-of-alice"
@@ -68,12 +68,12 @@ def issuer(cluster: ControlPlane) -> Iterator[Issuer]:
 
 
 def test_a_real_api_server_takes_it_for_the_same_person(
-    cluster: ControlPlane, issuer: Issuer, recorder: Recorder, face: Face, tmp_path: Path
+    cluster: ControlPlane, issuer: Issuer, recorder: Recorder, variant: ClientVariant, tmp_path: Path
 ) -> None:
     user = {"exec": exec_config(recorder, issuer, tmp_path / "cache", f"--password={PASSWORD}")}
     document = cluster.kubeconfig(user)
     seen = len(cluster.audit())
-    with face.client(kubeauth.load_config(document)) as client:
+    with variant.client(kubeauth.load_config(document)) as client:
         names = {item["metadata"]["name"] for item in client.get(NAMESPACES).json()["items"]}
         assert client.client.status().expires == recorder.runs[0].expires
     theirs = cluster.kubectl("get", "namespaces", "-o", "name", kubeconfig=document)
@@ -93,8 +93,10 @@ def test_a_real_api_server_takes_it_for_the_same_person(
     assert ours["user"]["username"] == "oidc:alice"
 
 
-@pytest.mark.parametrize("face", FACES[:3], ids=str)
-def test_tokens_that_end_are_followed_by_others(recorder: Recorder, face: Face, tmp_path: Path) -> None:
+@pytest.mark.parametrize("variant", VARIANTS[:3], ids=str)
+def test_tokens_that_end_are_followed_by_others(
+    recorder: Recorder, variant: ClientVariant, tmp_path: Path
+) -> None:
     """It gives the one it has until that is over, and the next by its refresh token. Nobody sees a 401."""
 
     def authenticate(request: Received) -> str | None:
@@ -104,7 +106,7 @@ def test_tokens_that_end_are_followed_by_others(recorder: Recorder, face: Face, 
     with Issuer(passwords={"alice": PASSWORD}, lifetime=6) as issuer:
         with APIServer(authenticate=authenticate) as server:
             user = {"exec": exec_config(recorder, issuer, tmp_path / "cache", f"--password={PASSWORD}")}
-            with face.client(kubeauth.load_config(server.kubeconfig(user))) as client:
+            with variant.client(kubeauth.load_config(server.kubeconfig(user))) as client:
                 statuses = {client.get(NAMESPACES).status_code for _ in until_tokens(recorder, 3)}
         assert statuses == {200}
         assert issuer.refreshes == len({run.token for run in recorder.runs}) - 1 >= 2

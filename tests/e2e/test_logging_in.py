@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes
 from kubeauth import Client, errors, load_config
 from tests.e2e import tools
 from tests.e2e.cluster import ADMIN_TOKEN, ControlPlane
-from tests.faces import Face
+from tests.support.clients import ClientVariant
 
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 ACCOUNT = "system:serviceaccount:default:robot"
@@ -56,10 +56,10 @@ def user(*arguments: str) -> dict[str, Any]:
     ids=["token", "certificate", "both"],
 )
 def test_a_plugin_logs_in_at_the_cluster(
-    cluster: ControlPlane, face: Face, arguments: tuple[str, ...], name: str
+    cluster: ControlPlane, variant: ClientVariant, arguments: tuple[str, ...], name: str
 ) -> None:
     document = cluster.kubeconfig(user(*arguments))
-    with face.client(load_config(document)) as client:
+    with variant.client(load_config(document)) as client:
         assert client.get("/api/v1/namespaces").status_code == 200
         me = client.request(
             "POST",

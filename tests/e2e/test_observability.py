@@ -19,8 +19,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e import tools
-from tests.ports import free_port
-from tests.test_observability import ALERTS, EXPOSED, FOLDER, GROUPS, TARGETS
+from tests.project.test_observability import ALERTS, EXPOSED, FOLDER, GROUPS, TARGETS
+from tests.support.ports import free_port
 
 PATIENCE = 90.0
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]

@@ -13,9 +13,9 @@ import yaml
 import kubeauth
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.joining import until
-from tests.faces import Face
-from tests.oidc import Kubeconfig, claims, settings
-from tests.oidc_issuer import Issuer
+from tests.support.clients import ClientVariant
+from tests.support.oidc import Kubeconfig, claims, settings
+from tests.support.oidc_issuer import Issuer
 
 NAMESPACES = "/api/v1/namespaces"
 
@@ -39,10 +39,10 @@ def kubeconfig(cluster: ControlPlane, issuer: Issuer, tmp_path: Path) -> Kubecon
 
 
 def test_the_same_person_as_with_kubectl_and_one_renewal_for_both(
-    cluster: ControlPlane, issuer: Issuer, kubeconfig: Kubeconfig, face: Face
+    cluster: ControlPlane, issuer: Issuer, kubeconfig: Kubeconfig, variant: ClientVariant
 ) -> None:
     seen, asked = len(cluster.audit()), issuer.refreshes
-    with face.client(kubeauth.load_config(kubeconfig.path)) as client:
+    with variant.client(kubeauth.load_config(kubeconfig.path)) as client:
         assert client.get(NAMESPACES).status_code == 200
     theirs = cluster.kubectl("get", "namespaces", kubeconfig=kubeconfig.path)
     assert theirs.returncode == 0, theirs.stderr
@@ -51,7 +51,7 @@ def test_the_same_person_as_with_kubectl_and_one_renewal_for_both(
     kubeconfig.change(id_token=issuer.id_token("alice", 5))
     theirs = cluster.kubectl("get", "namespaces", kubeconfig=kubeconfig.path)
     assert theirs.returncode == 0, theirs.stderr
-    with face.client(kubeauth.load_config(kubeconfig.path)) as client:
+    with variant.client(kubeauth.load_config(kubeconfig.path)) as client:
         assert client.get(NAMESPACES).status_code == 200
     assert issuer.refreshes == asked + 2
 
@@ -64,14 +64,14 @@ def test_the_same_person_as_with_kubectl_and_one_renewal_for_both(
 
 
 def test_tokens_that_end_are_followed_by_others_and_nobody_sees_a_401(
-    cluster: ControlPlane, issuer: Issuer, kubeconfig: Kubeconfig, face: Face
+    cluster: ControlPlane, issuer: Issuer, kubeconfig: Kubeconfig, variant: ClientVariant
 ) -> None:
     issuer.lifetime = 13  # of which ten are not used
     refused = len(issuer.refused)
     used: set[str] = set()
     statuses: set[int] = set()
     ends = time.monotonic() + 120
-    with face.client(kubeauth.load_config(kubeconfig.path)) as client:
+    with variant.client(kubeauth.load_config(kubeconfig.path)) as client:
         while len(used) < 4 and time.monotonic() < ends:
             statuses.add(client.get(NAMESPACES).status_code)
             used.add(kubeconfig.entry()["id-token"])

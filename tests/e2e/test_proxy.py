@@ -20,7 +20,7 @@ from tests.e2e import tools
 from tests.e2e.cluster import ControlPlane
 from tests.proxy.serving import Wire, code_of, get
 from tests.proxy.test_hostile import POD, post
-from tests.residue import wait_until
+from tests.support.residue import wait_until
 
 NAMESPACE = "e2e-proxy"
 ROOT = Path(__file__).parent.parent.parent

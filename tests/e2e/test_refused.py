@@ -16,14 +16,14 @@ from kubeauth import Client, load_config
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.minting import Mint, Status, certificates
 from tests.e2e.test_logging_in import ACCOUNT, exec_config
-from tests.faces import FACES, Face
+from tests.support.clients import VARIANTS, ClientVariant
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-def test_forbidden_is_not_unauthorized(cluster: ControlPlane, face: Face, tmp_path: Path) -> None:
+def test_forbidden_is_not_unauthorized(cluster: ControlPlane, variant: ClientVariant, tmp_path: Path) -> None:
     with Mint(tmp_path, certificates(cluster.client_ca, "nobody-in-particular", 600)) as mint:
-        with face.client(load_config(cluster.kubeconfig({"exec": mint.exec_config()}))) as client:
+        with variant.client(load_config(cluster.kubeconfig({"exec": mint.exec_config()}))) as client:
             answers = [client.get("/api/v1/secrets") for _ in range(5)]
     assert [answer.status_code for answer in answers] == [403] * 5
     assert answers[0].json()["reason"] == "Forbidden"
@@ -31,27 +31,29 @@ def test_forbidden_is_not_unauthorized(cluster: ControlPlane, face: Face, tmp_pa
 
 
 def test_revoked_tokens_are_replaced_and_the_requests_succeed(cluster: ControlPlane, tmp_path: Path) -> None:
-    """All faces at once: the server remembers for ten seconds that a token was good."""
+    """All variants at once: the server remembers for ten seconds that a token was good."""
     cluster.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}})
     cluster.allow("edit", user=ACCOUNT)
     with ExitStack() as stack:
         clients = {}
-        for face in FACES:
+        for variant in VARIANTS:
             # The token is good for ten minutes, or for as long as a Secret of this name is there.
-            plugin = _kept(tmp_path / str(face), exec_config("--account", "robot", "--secret", f"of-{face}"))
+            plugin = _kept(
+                tmp_path / str(variant), exec_config("--account", "robot", "--secret", f"of-{variant}")
+            )
             config = load_config(cluster.kubeconfig({"exec": plugin}))
-            clients[face] = stack.enter_context(face.client(config))
-            assert clients[face].get(CONFIG_MAPS).status_code == 200
-        secrets = [f"of-{face}" for face in FACES]
+            clients[variant] = stack.enter_context(variant.client(config))
+            assert clients[variant].get(CONFIG_MAPS).status_code == 200
+        secrets = [f"of-{variant}" for variant in VARIANTS]
         assert cluster.kubectl("delete", "secret", *secrets).returncode == 0
-        for face, client in clients.items():
-            _wait_until_refused(cluster, _tokens(tmp_path / str(face))[0])
-            document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"by-{face}"}}
-            made = client.request("POST", CONFIG_MAPS, json=document | {"data": {"by": str(face)}})
+        for variant, client in clients.items():
+            _wait_until_refused(cluster, _tokens(tmp_path / str(variant))[0])
+            document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"by-{variant}"}}
+            made = client.request("POST", CONFIG_MAPS, json=document | {"data": {"by": str(variant)}})
             assert made.status_code == 201, made.text
-            assert client.get(f"{CONFIG_MAPS}/by-{face}").json()["data"] == {"by": str(face)}
-    for face in FACES:
-        first, second = _tokens(tmp_path / str(face))
+            assert client.get(f"{CONFIG_MAPS}/by-{variant}").json()["data"] == {"by": str(variant)}
+    for variant in VARIANTS:
+        first, second = _tokens(tmp_path / str(variant))
         assert first != second
 
 
@@ -76,7 +78,7 @@ def _wait_until_refused(cluster: ControlPlane, token: str) -> None:
 
 
 def test_a_token_that_nobody_takes_is_not_asked_for_again_and_again(
-    cluster: ControlPlane, face: Face, tmp_path: Path
+    cluster: ControlPlane, variant: ClientVariant, tmp_path: Path
 ) -> None:
     number = 0
 
@@ -86,7 +88,7 @@ def test_a_token_that_nobody_takes_is_not_asked_for_again_and_again(
         return {"token": f"made-up-{number}"}
 
     with Mint(tmp_path, give) as mint:
-        with face.client(load_config(cluster.kubeconfig({"exec": mint.exec_config()}))) as client:
+        with variant.client(load_config(cluster.kubeconfig({"exec": mint.exec_config()}))) as client:
             begun = time.monotonic()
             assert [client.get(CONFIG_MAPS).status_code for _ in range(10)] == [401] * 10
             seconds = time.monotonic() - begun
@@ -102,21 +104,21 @@ def test_the_api_server_goes_away_and_comes_back(cluster: ControlPlane, tmp_path
     with ExitStack() as stack:
         mint = stack.enter_context(Mint(tmp_path, certificates(cluster.client_ca, "patient", 600)))
         config = load_config(cluster.kubeconfig({"exec": mint.exec_config()}))
-        clients = {face: stack.enter_context(face.client(config)) for face in FACES}
+        clients = {variant: stack.enter_context(variant.client(config)) for variant in VARIANTS}
         stack.callback(cluster.start_apiserver)
         with ExitStack() as watches:
             opened = {}
-            for face, client in clients.items():
+            for variant, client in clients.items():
                 assert client.get(CONFIG_MAPS).status_code == 200
-                opened[face] = watches.enter_context(client.stream("GET", watching))
-                assert '"ADDED"' in opened[face].line()
+                opened[variant] = watches.enter_context(client.stream("GET", watching))
+                assert '"ADDED"' in opened[variant].line()
             cluster.stop_apiserver(kill=kill)
-            for face, watch in opened.items():
+            for variant, watch in opened.items():
                 # Whatever was said last arrives; then it ends, or breaks.
-                with contextlib.suppress(face.library.RemoteProtocolError, face.library.ReadError):
+                with contextlib.suppress(variant.library.RemoteProtocolError, variant.library.ReadError):
                     watch.rest()
-        for face, client in clients.items():
-            with pytest.raises(face.library.ConnectError):
+        for variant, client in clients.items():
+            with pytest.raises(variant.library.ConnectError):
                 client.get(CONFIG_MAPS)
         cluster.start_apiserver()
         for client in clients.values():
@@ -134,9 +136,9 @@ def test_a_kept_connection_that_died_in_a_restart_is_not_the_callers_trouble(
     with ExitStack() as stack:
         mint = stack.enter_context(Mint(tmp_path, certificates(cluster.client_ca, "patient", 600)))
         config = load_config(cluster.kubeconfig({"exec": mint.exec_config()}))
-        clients = [stack.enter_context(face.client(config)) for face in FACES]
-        assert [client.get(CONFIG_MAPS).status_code for client in clients] == [200] * len(FACES)
+        clients = [stack.enter_context(variant.client(config)) for variant in VARIANTS]
+        assert [client.get(CONFIG_MAPS).status_code for client in clients] == [200] * len(VARIANTS)
         cluster.stop_apiserver(kill=True)
         cluster.start_apiserver()
-        assert [client.get(CONFIG_MAPS).status_code for client in clients] == [200] * len(FACES)
+        assert [client.get(CONFIG_MAPS).status_code for client in clients] == [200] * len(VARIANTS)
     assert mint.runs == 1

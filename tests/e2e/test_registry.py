@@ -26,10 +26,10 @@ from kubeauth.testing import Authority, FakeClock, ProviderScript
 from tests.e2e import tools
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.registries import MANIFEST, Image, RealRegistry, TokenServer
-from tests.faces import FACES, Face
 from tests.registry.servers import auth_of
 from tests.registry.servers import client as client_of
-from tests.residue import no_residue, wait_until
+from tests.support.clients import VARIANTS, ClientVariant
+from tests.support.residue import no_residue, wait_until
 
 PASSWORD = "password-of-robot"
 ROBOT = RegistryCredential("robot", PASSWORD)
@@ -78,9 +78,9 @@ def image(registry: RealRegistry) -> Image:
     return registry.push("team/app:1", "robot", PASSWORD)
 
 
-@pytest.fixture(params=FACES, ids=str)
-def face(request: pytest.FixtureRequest) -> Face:
-    found: Face = request.param
+@pytest.fixture(params=VARIANTS, ids=str)
+def variant(request: pytest.FixtureRequest) -> ClientVariant:
+    found: ClientVariant = request.param
     return found
 
 
@@ -103,13 +103,13 @@ def pulled(client: Any, registry: RealRegistry, image: Image) -> None:
 
 
 def test_manifest_and_blob_by_a_provider_9_2_9_5_9_7(
-    face: Face, registry: RealRegistry, image: Image, authority: Authority, tmp_path: Path
+    variant: ClientVariant, registry: RealRegistry, image: Image, authority: Authority, tmp_path: Path
 ) -> None:
     script = ProviderScript(tmp_path)
     script.answer({registry.host: ("robot", PASSWORD)})
     with (
         providers_for(registry, script) as providers,
-        client_of(face, authority, auth_of(face)(providers)) as client,
+        client_of(variant, authority, auth_of(variant)(providers)) as client,
     ):
         for _ in range(2):
             pulled(client, registry, image)
@@ -120,17 +120,17 @@ def test_without_credentials_it_is_a_real_refusal(
     registry: RealRegistry, image: Image, authority: Authority
 ) -> None:
     """The tests above and below would be content with a registry that lets everybody in."""
-    with client_of(FACES[0], authority, None) as client:
+    with client_of(VARIANTS[0], authority, None) as client:
         answer = client.get(f"{registry.url}/v2/team/app/manifests/1")
     assert answer.status_code == 401
     assert image.layer_digest not in answer.text
 
 
 def test_a_wrong_password_9_13(
-    face: Face, registry: RealRegistry, image: Image, authority: Authority
+    variant: ClientVariant, registry: RealRegistry, image: Image, authority: Authority
 ) -> None:
     assert image.digest
-    with client_of(face, authority, auth_of(face)(WRONG)) as client:
+    with client_of(variant, authority, auth_of(variant)(WRONG)) as client:
         if registry.asks_for == "Bearer":
             with pytest.raises(ChallengeError, match=r"Check the credentials for 127\.0\.0\.1") as caught:
                 client.get(f"{registry.url}/v2/team/app/manifests/1")
@@ -141,9 +141,9 @@ def test_a_wrong_password_9_13(
 
 
 def test_the_second_credential_is_tried_when_the_first_is_refused_5_11_9_13(
-    face: Face, registry: RealRegistry, image: Image, authority: Authority
+    variant: ClientVariant, registry: RealRegistry, image: Image, authority: Authority
 ) -> None:
-    with client_of(face, authority, auth_of(face)([WRONG, ROBOT])) as client:
+    with client_of(variant, authority, auth_of(variant)([WRONG, ROBOT])) as client:
         pulled(client, registry, image)
 
 
@@ -162,7 +162,7 @@ def test_pull_secrets_before_what_the_node_has_5_10(
     node.add({registry.host: ROBOT})
     keyring = Keyring.joined(Keyring.from_pull_secrets([secret]), node)
     assert [each.password for each in keyring.lookup(f"{registry.host}/team/app")] == ["another", PASSWORD]
-    with client_of(FACES[0], authority, auth_of(FACES[0])(keyring.lookup)) as client:
+    with client_of(VARIANTS[0], authority, auth_of(VARIANTS[0])(keyring.lookup)) as client:
         pulled(client, registry, image)
 
 
@@ -171,12 +171,12 @@ def _data(document: object) -> str:
 
 
 def test_a_token_that_the_registry_calls_expired_is_replaced_9_12(
-    face: Face, with_tokens: RealRegistry, tokens: TokenServer, authority: Authority
+    variant: ClientVariant, with_tokens: RealRegistry, tokens: TokenServer, authority: Authority
 ) -> None:
     """It said that it is good for five minutes; its `exp` says otherwise, and the registry goes by that."""
     image = with_tokens.push("team/app:1", "robot", PASSWORD)
     for seconds in (1.0, 5.0, 20.0):
-        with client_of(face, authority, auth_of(face)(ROBOT)) as client:
+        with client_of(variant, authority, auth_of(variant)(ROBOT)) as client:
             tokens.lifetime = seconds
             answer = client.get(f"{with_tokens.url}/v2/team/app/manifests/1", headers={"Accept": MANIFEST})
             before = len(tokens.given)
@@ -191,11 +191,11 @@ def test_a_token_that_the_registry_calls_expired_is_replaced_9_12(
 
 
 def test_a_token_is_renewed_before_it_ends_9_10(
-    face: Face, with_tokens: RealRegistry, tokens: TokenServer, authority: Authority
+    variant: ClientVariant, with_tokens: RealRegistry, tokens: TokenServer, authority: Authority
 ) -> None:
     image = with_tokens.push("team/app:1", "robot", PASSWORD)
     clock = FakeClock()
-    with client_of(face, authority, auth_of(face)(ROBOT, clock=clock)) as client:
+    with client_of(variant, authority, auth_of(variant)(ROBOT, clock=clock)) as client:
         pulled(client, with_tokens, image)
         before = len(tokens.given)
         pulled(client, with_tokens, image)
@@ -206,13 +206,13 @@ def test_a_token_is_renewed_before_it_ends_9_10(
 
 
 def test_a_body_is_uploaded_through_it_9_6(
-    face: Face, registry: RealRegistry, image: Image, authority: Authority
+    variant: ClientVariant, registry: RealRegistry, image: Image, authority: Authority
 ) -> None:
     """A blob of one's own, in one POST with `pull,push`, and then it is there."""
     assert image.digest
-    data = f"a blob by {face}".encode()
+    data = f"a blob by {variant}".encode()
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-    with client_of(face, authority, auth_of(face)(ROBOT)) as client:
+    with client_of(variant, authority, auth_of(variant)(ROBOT)) as client:
         begun = client.request("POST", f"{registry.url}/v2/team/app/blobs/uploads/")
         assert begun.status_code == 202, begun.text
         place = begun.headers["Location"]
@@ -223,7 +223,7 @@ def test_a_body_is_uploaded_through_it_9_6(
 
 
 class Load:
-    """Callers in every face, each with one RegistryAuth and its connections, until they are told to stop."""
+    """Callers in every variant, each with one RegistryAuth and its connections, until they are told to stop."""
 
     def __init__(
         self, registry: RealRegistry, image: Image, authority: Authority, providers: CredentialProviders
@@ -237,16 +237,16 @@ class Load:
         self.answered = 0
         self.failures: list[object] = []
 
-    def run(self, face: Face) -> None:
+    def run(self, variant: ClientVariant) -> None:
         context = ssl.create_default_context(cadata=self._authority.pem.decode())
         options = {"verify": context, "trust_env": False, "headers": {"Accept": MANIFEST}, "timeout": 60}
 
         def make() -> Any:
-            return face.PlainClient(auth=auth_of(face)(self._providers), **options)
+            return variant.PlainClient(auth=auth_of(variant)(self._providers), **options)
 
         try:
-            if face.is_async:
-                anyio.run(self._async, make, backend=face.colour)
+            if variant.is_async:
+                anyio.run(self._async, make, backend=variant.runtime)
             else:
                 with make() as client:
                     threads = [threading.Thread(target=self._call, args=(client,)) for _ in range(3)]
@@ -318,7 +318,7 @@ def test_a_password_that_rotates_every_five_seconds_under_load_fails_nobody(
     tokens.lifetime = 4.0  # so that passwords count there too; longer than a busy machine stands still
     with no_residue(), providers_for(registry, script) as providers:
         load = Load(registry, image, authority, providers)
-        threads = [threading.Thread(target=load.run, args=(face,)) for face in FACES]
+        threads = [threading.Thread(target=load.run, args=(variant,)) for variant in VARIANTS]
         for thread in threads:
             thread.start()
         try:
@@ -480,9 +480,9 @@ class TestServiceAccounts:
         uid = cluster.kubectl("get", "pod", "app", "-o", "jsonpath={.metadata.uid}").stdout
         return Pod("default", "app", uid, "puller")
 
-    @pytest.mark.parametrize("colour", ["sync", "asyncio", "trio"])
+    @pytest.mark.parametrize("runtime", ["sync", "asyncio", "trio"])
     def test_a_provider_is_given_a_token_that_the_cluster_vouches_for_4_14_4_16_4_21(
-        self, colour: str, cluster: ControlPlane, pod: Pod, with_passwords: RealRegistry, tmp_path: Path
+        self, runtime: str, cluster: ControlPlane, pod: Pod, with_passwords: RealRegistry, tmp_path: Path
     ) -> None:
         script = ProviderScript(tmp_path)
         script.answer({with_passwords.host: ("robot", PASSWORD)})
@@ -503,7 +503,7 @@ class TestServiceAccounts:
                 ) as providers:
                     return [await providers.alookup(name, pod=pod) for _ in range(2)]
 
-        if colour == "sync":
+        if runtime == "sync":
             with Client(load_config(cluster.admin())) as client:
                 accounts = ClusterServiceAccounts(client)
                 with providers_for(
@@ -511,7 +511,7 @@ class TestServiceAccounts:
                 ) as providers:
                     found = [providers.lookup(name, pod=pod) for _ in range(2)]
         else:
-            found = anyio.run(asked, backend=colour)
+            found = anyio.run(asked, backend=runtime)
 
         for lookup in found:
             assert lookup.failures == ()

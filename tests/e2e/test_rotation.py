@@ -18,18 +18,18 @@ from cryptography.hazmat.primitives import hashes
 from kubeauth import Client, ClientConfig, load_config
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.minting import Mint, certificates, id_tokens
-from tests.faces import DIRECT, FACES, Face
-from tests.residue import no_residue
+from tests.support.clients import DIRECT, VARIANTS, ClientVariant
+from tests.support.residue import no_residue
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 CALLERS = 4
 LIFETIME = 8.0  # longer than a busy machine stands still
 ROTATIONS = 4
-EVERY = [*FACES, *DIRECT]
+EVERY = [*VARIANTS, *DIRECT]
 
 
 class Load:
-    """For each face a client: callers that list, and one watch from a given point on, never opened twice."""
+    """For each variant a client: callers that list, and one watch from a given point on, never opened twice."""
 
     def __init__(self, config: ClientConfig, version: str) -> None:
         self._config = config
@@ -39,24 +39,24 @@ class Load:
         self.failures: list[object] = []
         self.events: dict[str, list[dict[str, Any]]] = {}
 
-    def run(self, face: Face, last: str) -> None:
+    def run(self, variant: ClientVariant, last: str) -> None:
         """Until the watch has seen the ConfigMap called `last`, and the callers are told to stop."""
         try:
-            if face.is_async:
-                anyio.run(self._async, face, last, backend=face.colour)
+            if variant.is_async:
+                anyio.run(self._async, variant, last, backend=variant.runtime)
             else:
-                self._sync(face, last)
+                self._sync(variant, last)
         except Exception as error:
             self.failures.append(error)
 
-    def _sync(self, face: Face, last: str) -> None:
-        with face.Client(self._config, timeout=60) as client:
+    def _sync(self, variant: ClientVariant, last: str) -> None:
+        with variant.Client(self._config, timeout=60) as client:
             threads = [threading.Thread(target=self._call, args=(client,)) for _ in range(CALLERS)]
             for thread in threads:
                 thread.start()
             with client.stream("GET", self._watch) as response:
                 for line in response.iter_lines():
-                    if self._saw(face, line) == last:
+                    if self._saw(variant, line) == last:
                         break
             for thread in threads:
                 thread.join()
@@ -69,13 +69,13 @@ class Load:
                 self.failures.append(error)
             time.sleep(0.05)
 
-    async def _async(self, face: Face, last: str) -> None:
-        async with face.Client(self._config, timeout=60) as client, anyio.create_task_group() as group:
+    async def _async(self, variant: ClientVariant, last: str) -> None:
+        async with variant.Client(self._config, timeout=60) as client, anyio.create_task_group() as group:
             for _ in range(CALLERS):
                 group.start_soon(self._acall, client)
             async with client.stream("GET", self._watch) as response:
                 async for line in response.aiter_lines():
-                    if self._saw(face, line) == last:
+                    if self._saw(variant, line) == last:
                         break
 
     async def _acall(self, client: Any) -> None:
@@ -91,9 +91,9 @@ class Load:
         if response.status_code != 200:
             self.failures.append(response)
 
-    def _saw(self, face: Face, line: str) -> str:
+    def _saw(self, variant: ClientVariant, line: str) -> str:
         event = json.loads(line)
-        self.events.setdefault(str(face), []).append(event)
+        self.events.setdefault(str(variant), []).append(event)
         return str(event["object"]["metadata"]["name"])
 
 
@@ -121,7 +121,7 @@ def test_nothing_fails_and_no_event_is_lost_c15_c16_c17(
         version = admin.get(CONFIG_MAPS).json()["metadata"]["resourceVersion"]
         load = Load(load_config(cluster.kubeconfig({"exec": mint.exec_config()})), version)
         with no_residue():
-            threads = [threading.Thread(target=load.run, args=(face, "last-" + kind)) for face in EVERY]
+            threads = [threading.Thread(target=load.run, args=(variant, "last-" + kind)) for variant in EVERY]
             for thread in threads:
                 thread.start()
             made = _make_until(admin, version, kind, lambda: mint.runs > ROTATIONS)
@@ -131,7 +131,7 @@ def test_nothing_fails_and_no_event_is_lost_c15_c16_c17(
                 thread.join()
     assert load.failures == []
     assert load.answered > 100
-    assert set(load.events) == {str(face) for face in EVERY}
+    assert set(load.events) == {str(variant) for variant in EVERY}
     for events in load.events.values():
         assert Counter(event["type"] for event in events) == {"ADDED": len(made) + 1}
         assert [event["object"]["metadata"]["name"] for event in events] == [*made, "last-" + kind]

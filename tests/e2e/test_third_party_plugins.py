@@ -17,7 +17,7 @@ from kubeauth.testing import APIServer, Received
 from tests.e2e import tools
 from tests.e2e.plugin_setups import SETUPS, Setup
 from tests.e2e.recorder import Recorder, first_on_path
-from tests.faces import Face
+from tests.support.clients import ClientVariant
 
 NAMESPACES = "/api/v1/namespaces"
 CLOUDS = ("AWS_", "AZURE_", "AAD_", "ARM_", "GOOGLE_", "CLOUDSDK_", "KUBECACHEDIR")
@@ -131,8 +131,8 @@ def test_what_it_is_told_about_the_cluster(ground: Ground, provide: bool) -> Non
         assert "cluster" not in first.info["spec"]
 
 
-def test_one_run_is_enough_and_its_end_is_what_it_says(ground: Ground, face: Face) -> None:
-    with face.client() as client:
+def test_one_run_is_enough_and_its_end_is_what_it_says(ground: Ground, variant: ClientVariant) -> None:
+    with variant.client() as client:
         for _ in range(2):
             assert client.get(NAMESPACES).status_code == 200
         status = client.client.status()
@@ -141,9 +141,9 @@ def test_one_run_is_enough_and_its_end_is_what_it_says(ground: Ground, face: Fac
     assert ground.bearers == [run.token, run.token]
 
 
-def test_after_a_401_it_is_run_again(ground: Ground, face: Face) -> None:
+def test_after_a_401_it_is_run_again(ground: Ground, variant: ClientVariant) -> None:
     """If what it then gives is another token, the request is repeated with it; else the 401 is the answer."""
-    with face.client() as client:
+    with variant.client() as client:
         client.get(NAMESPACES)
         ground.refused.update(ground.bearers)
         answer = client.get(NAMESPACES)
@@ -159,10 +159,10 @@ def test_after_a_401_it_is_run_again(ground: Ground, face: Face) -> None:
 
 
 def test_its_failure_is_told_in_its_own_words(
-    ground: Ground, face: Face, capfd: pytest.CaptureFixture[str]
+    ground: Ground, variant: ClientVariant, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ground.write(**ground.setup.wrong)
-    with face.client() as client, pytest.raises(kubeauth.errors.PluginFailed) as failure:
+    with variant.client() as client, pytest.raises(kubeauth.errors.PluginFailed) as failure:
         client.get(NAMESPACES)
     assert ground.setup.words in failure.value.stderr_tail
     assert ground.setup.words in str(failure.value)

@@ -1,4 +1,4 @@
-"""Kubeconfigs with many contexts, servers that do not answer, and a call of every colour."""
+"""Kubeconfigs with many contexts, servers that do not answer, and a call of every runtime."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import anyio
 
 from kubeauth import fleet
 from kubeauth.testing import APIServer, Authority
-from tests.kubeconfigs import V1
+from tests.support.kubeconfigs import V1
 
-COLOURS = ("sync", "asyncio", "trio")
+RUNTIMES = ("sync", "asyncio", "trio")
 
 # Notes its first argument, and gives a token. Not Python: two hundred of these are started.
 _PLUGIN = f"""#!/bin/sh
@@ -66,16 +66,16 @@ class Fleet:
         return str(path)
 
 
-def ask(colour: str, path: Any, **settings: Any) -> fleet.Report:
+def ask(runtime: str, path: Any, **settings: Any) -> fleet.Report:
     """`fleet.get`, or `fleet.aget` on an event loop."""
-    if colour == "sync":
+    if runtime == "sync":
         return fleet.get(path, **settings)
-    return anyio.run(partial(fleet.aget, path, **settings), backend=colour)
+    return anyio.run(partial(fleet.aget, path, **settings), backend=runtime)
 
 
-def first(colour: str, path: Any, count: int, **settings: Any) -> list[fleet.Answer]:
+def first(runtime: str, path: Any, count: int, **settings: Any) -> list[fleet.Answer]:
     """The first answers that come; then it is left."""
-    if colour == "sync":
+    if runtime == "sync":
         with fleet.stream(path, **settings) as answers:
             return [next(answers) for _ in range(count)]
 
@@ -83,7 +83,7 @@ def first(colour: str, path: Any, count: int, **settings: Any) -> list[fleet.Ans
         async with fleet.astream(path, **settings) as answers:
             return [await anext(answers) for _ in range(count)]
 
-    return anyio.run(taken, backend=colour)
+    return anyio.run(taken, backend=runtime)
 
 
 class NotedPlugin:

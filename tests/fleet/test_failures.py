@@ -18,11 +18,11 @@ from kubeauth.fleet import Failure
 from kubeauth.fleet._plan import TooLarge
 from kubeauth.testing import Answer, APIServer, Authority
 from tests.cli.answers import status
-from tests.fleet.fleets import COLOURS, Fleet, ask, dead_port
-from tests.raw_server import RawServer, Talk, once
-from tests.residue import no_residue
+from tests.fleet.fleets import RUNTIMES, Fleet, ask, dead_port
+from tests.support.raw_server import RawServer, Talk, once
+from tests.support.residue import no_residue
 
-pytestmark = pytest.mark.parametrize("colour", COLOURS)
+pytestmark = pytest.mark.parametrize("runtime", RUNTIMES)
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 def test_each_failure_is_told_by_its_kind_beside_those_who_answer(
-    colour: str, server: APIServer, stack: ExitStack, tmp_path: Path
+    runtime: str, server: APIServer, stack: ExitStack, tmp_path: Path
 ) -> None:
     made = Fleet()
     expected: dict[str, Failure | None] = {}
@@ -78,7 +78,7 @@ def test_each_failure_is_told_by_its_kind_beside_those_who_answer(
     add(None, "good-2", server)
 
     with no_residue():
-        report = ask(colour, "/version", kubeconfig=made.document, max_bytes=2**20)
+        report = ask(runtime, "/version", kubeconfig=made.document, max_bytes=2**20)
     assert {answer.context: answer.failure for answer in report} == expected
     found = {answer.context: answer for answer in report}
     assert isinstance(found["no-cluster"].error, KubeConfigError)
@@ -113,24 +113,24 @@ def packed(size: int) -> bytes:
     ids=["gzip", "two members", "identity", "too large", "two too large", "cut off", "unasked", "too many"],
 )
 def test_what_is_packed_is_unpacked_and_no_further_than_it_may(
-    colour: str, server: APIServer, encoding: str, body: bytes, failure: Failure | None
+    runtime: str, server: APIServer, encoding: str, body: bytes, failure: Failure | None
 ) -> None:
     server.on("GET", "/packed", Answer(200, body, {"Content-Encoding": encoding}))
     made = Fleet()
     made.add("c", server)
     (answer,) = ask(
-        colour, "/packed", kubeconfig=made.document, max_bytes=2000 if len(body) < 2000 else 2**20
+        runtime, "/packed", kubeconfig=made.document, max_bytes=2000 if len(body) < 2000 else 2**20
     )
     assert answer.failure == failure
     assert answer.body == (b"" if failure else b"x" * 1000)
     assert server.requests[0].header("accept-encoding") == "gzip"
 
 
-def test_compression_may_be_turned_off(colour: str, server: APIServer) -> None:
+def test_compression_may_be_turned_off(runtime: str, server: APIServer) -> None:
     made = Fleet()
     made.add("c", server)
     made.clusters["c-cluster"]["disable-compression"] = True
-    assert ask(colour, "/version", kubeconfig=made.document).ok
+    assert ask(runtime, "/version", kubeconfig=made.document).ok
     assert server.requests[0].header("accept-encoding") is None
 
 
@@ -161,7 +161,7 @@ def half_a_body(talk: Talk) -> None:
 @pytest.mark.parametrize("tls", [True, False])
 @pytest.mark.parametrize("conversation", [silent, dripping, half_a_body])
 def test_who_is_too_slow_is_left_when_the_time_is_up(
-    colour: str, authority: Authority, conversation: Any, tls: bool
+    runtime: str, authority: Authority, conversation: Any, tls: bool
 ) -> None:
     pair = authority.server("127.0.0.1") if tls else None
     with RawServer(conversation, pair=pair) as server:
@@ -169,25 +169,25 @@ def test_who_is_too_slow_is_left_when_the_time_is_up(
         for number in range(3):
             made.add(f"c{number}", server.url, authority=authority if tls else None)
         with no_residue():
-            report = ask(colour, "/version", kubeconfig=made.document, timeout=0.5)
+            report = ask(runtime, "/version", kubeconfig=made.document, timeout=0.5)
         assert report.failures == {Failure.TIMEOUT: 3}
         assert isinstance(report[0].error, httpx.TimeoutException)
         assert report[0].server == server.url
 
 
-def test_who_never_shakes_hands_is_left_too(colour: str, authority: Authority) -> None:
+def test_who_never_shakes_hands_is_left_too(runtime: str, authority: Authority) -> None:
     made = Fleet()
     with socket.create_server(("127.0.0.1", 0)) as listening:  # the system connects; nobody takes it up
         made.add("c", f"https://127.0.0.1:{listening.getsockname()[1]}", authority=authority)
         with no_residue():
-            report = ask(colour, "/version", kubeconfig=made.document, timeout=0.3)
+            report = ask(runtime, "/version", kubeconfig=made.document, timeout=0.3)
     assert report.failures == {Failure.TIMEOUT: 1}
 
 
-def test_an_error_that_is_kept_keeps_nothing_alive(colour: str, server: APIServer, stack: ExitStack) -> None:
+def test_an_error_that_is_kept_keeps_nothing_alive(runtime: str, server: APIServer, stack: ExitStack) -> None:
     made = Fleet()
     made.add("dead", stack.enter_context(dead_port()), {"token": "s3ntinel"})
-    report = ask(colour, "/version", kubeconfig=made.document)
+    report = ask(runtime, "/version", kubeconfig=made.document)
     error = report[0].error
     assert isinstance(error, httpx.ConnectError)
     links: list[BaseException | None] = [error]
@@ -199,18 +199,18 @@ def test_an_error_that_is_kept_keeps_nothing_alive(colour: str, server: APIServe
     assert "s3ntinel" not in "".join(traceback.format_exception(error)) + repr(vars(error)) + repr(report[0])
 
 
-def test_redirects_are_followed_and_not_for_ever(colour: str, server: APIServer) -> None:
+def test_redirects_are_followed_and_not_for_ever(runtime: str, server: APIServer) -> None:
     server.on("GET", "/moved", Answer(302, headers={"Location": "/version"}))
     server.on("GET", "/round", Answer(302, headers={"Location": "/round"}))
     made = Fleet()
     made.add("c", server)
-    assert ask(colour, "/moved", kubeconfig=made.document).ok
-    assert ask(colour, "/round", kubeconfig=made.document).failures == {Failure.UNREACHABLE: 1}
+    assert ask(runtime, "/moved", kubeconfig=made.document).ok
+    assert ask(runtime, "/round", kubeconfig=made.document).failures == {Failure.UNREACHABLE: 1}
 
 
 @pytest.mark.parametrize("place", ["redirect", "proxy"])
 def test_who_is_too_slow_on_the_way_is_left_too(
-    colour: str, server: APIServer, stack: ExitStack, place: str
+    runtime: str, server: APIServer, stack: ExitStack, place: str
 ) -> None:
     """Before there is TLS, or after it: where the first server sends us, and what is in between."""
     slow = stack.enter_context(RawServer(dripping)).url
@@ -220,7 +220,7 @@ def test_who_is_too_slow_on_the_way_is_left_too(
     if place == "proxy":
         made.clusters["c-cluster"]["proxy-url"] = slow
     with no_residue():
-        report = ask(colour, "/moved", kubeconfig=made.document, timeout=1.0)
+        report = ask(runtime, "/moved", kubeconfig=made.document, timeout=1.0)
     assert report.failures == {Failure.TIMEOUT: 1}
 
 
@@ -228,25 +228,27 @@ def test_who_is_too_slow_on_the_way_is_left_too(
     "location",
     ["mailto:a@b", "javascript:x", "http://127.0.0.1:70000000000000000000/", "https://a..b/", "http://.x/"],
 )
-def test_where_nobody_can_be_asked_is_no_error_for_all(colour: str, server: APIServer, location: str) -> None:
+def test_where_nobody_can_be_asked_is_no_error_for_all(
+    runtime: str, server: APIServer, location: str
+) -> None:
     """httpx and those below it raise what is no error of httpx."""
     server.on("GET", "/moved", Answer(302, headers={"Location": location}))
     made = Fleet()
     made.add("c", server)
     with no_residue():
-        (answer,) = ask(colour, "/moved", kubeconfig=made.document)
+        (answer,) = ask(runtime, "/moved", kubeconfig=made.document)
     assert answer.failure == Failure.UNREACHABLE
     assert answer.reason
 
 
 @pytest.mark.parametrize("seconds", [1e12, float("inf")])
-def test_a_timeout_may_be_as_long_as_one_likes(colour: str, server: APIServer, seconds: float) -> None:
+def test_a_timeout_may_be_as_long_as_one_likes(runtime: str, server: APIServer, seconds: float) -> None:
     made = Fleet()
     made.add("c", server)
-    assert ask(colour, "/version", kubeconfig=made.document, timeout=seconds).ok
+    assert ask(runtime, "/version", kubeconfig=made.document, timeout=seconds).ok
 
 
-def test_without_a_timeout_there_is_none(colour: str, server: APIServer) -> None:
+def test_without_a_timeout_there_is_none(runtime: str, server: APIServer) -> None:
     made = Fleet()
     made.add("c", server)
-    assert ask(colour, "/version", kubeconfig=made.document, timeout=None).ok
+    assert ask(runtime, "/version", kubeconfig=made.document, timeout=None).ok

@@ -26,11 +26,11 @@ from kubeauth.fleet import _async, _sync
 from kubeauth.fleet._plan import Plan, now, options_for
 from kubeauth.fleet._threads import Limits
 from kubeauth.testing import APIServer, Authority
-from tests.fleet.fleets import COLOURS, Fleet, first
+from tests.fleet.fleets import RUNTIMES, Fleet, first
 from tests.fleet.test_failures import silent
-from tests.misbehaving import Misbehaving, repository
-from tests.raw_server import RawServer
-from tests.residue import is_alive, no_residue, wait_until
+from tests.support.misbehaving import Misbehaving, repository
+from tests.support.raw_server import RawServer
+from tests.support.residue import is_alive, no_residue, wait_until
 
 HANGS = "time.sleep(600)"
 
@@ -48,31 +48,31 @@ def hanging(server: APIServer, plugin: Misbehaving, count: int = 4) -> Fleet:
     return made
 
 
-@pytest.mark.parametrize("colour", COLOURS)
-def test_leaving_ends_the_plugin_that_is_running(colour: str, server: APIServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_leaving_ends_the_plugin_that_is_running(runtime: str, server: APIServer, tmp_path: Path) -> None:
     plugin = Misbehaving(tmp_path)
     plugin.does(HANGS)
     document = hanging(server, plugin).document
     with no_residue():
-        (answer,) = first(colour, "/version", 1, kubeconfig=document, timeout=300.0)
+        (answer,) = first(runtime, "/version", 1, kubeconfig=document, timeout=300.0)
         assert answer.context == "good"
     assert not any(map(is_alive, plugin.processes))
 
 
-@pytest.mark.parametrize("colour", COLOURS)
-def test_leaving_cuts_the_connections(colour: str, server: APIServer, authority: Authority) -> None:
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_leaving_cuts_the_connections(runtime: str, server: APIServer, authority: Authority) -> None:
     with RawServer(silent, pair=authority.server("127.0.0.1")) as quiet:
         made = Fleet()
         made.add("good", server)
         for number in range(3):
             made.add(f"quiet-{number}", quiet.url, authority=authority)
         with no_residue():
-            first(colour, "/version", 1, kubeconfig=made.document, timeout=300.0)
+            first(runtime, "/version", 1, kubeconfig=made.document, timeout=300.0)
 
 
-@pytest.mark.parametrize("colour", COLOURS)
+@pytest.mark.parametrize("runtime", RUNTIMES)
 def test_a_plugin_that_somebody_else_waits_for_goes_on(
-    colour: str, server: APIServer, tmp_path: Path
+    runtime: str, server: APIServer, tmp_path: Path
 ) -> None:
     plugin = Misbehaving(tmp_path)
     plugin.does(
@@ -82,7 +82,7 @@ def test_a_plugin_that_somebody_else_waits_for_goes_on(
     options = kubeauth.ExecOptions()
     config = kubeauth.load_config(made.document, context="hangs-0", exec_options=options)
     with kubeauth.Client(config) as client:  # it has joined the source, and waits as soon as it asks
-        first(colour, "/version", 1, kubeconfig=made.document, exec_options=options)
+        first(runtime, "/version", 1, kubeconfig=made.document, exec_options=options)
         (tmp_path / "go").touch()
         assert client.get("/version").status_code == 200
 
@@ -114,11 +114,11 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 import functools
 from kubeauth import fleet
-colour, path = sys.argv[1:]
+runtime, path = sys.argv[1:]
 try:
-    if colour == "sync":
+    if runtime == "sync":
         fleet.get("/version", kubeconfig=path, timeout=300.0)
-    elif colour == "asyncio":
+    elif runtime == "asyncio":
         import asyncio
         asyncio.run(fleet.aget("/version", kubeconfig=path, timeout=300.0))
     else:
@@ -130,9 +130,9 @@ except* KeyboardInterrupt:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
-@pytest.mark.parametrize("colour", COLOURS)
+@pytest.mark.parametrize("runtime", RUNTIMES)
 def test_ctrl_c_ends_it_and_what_it_has_started(
-    colour: str, server: APIServer, authority: Authority, tmp_path: Path
+    runtime: str, server: APIServer, authority: Authority, tmp_path: Path
 ) -> None:
     plugin = Misbehaving(tmp_path)
     plugin.does(HANGS)
@@ -140,7 +140,7 @@ def test_ctrl_c_ends_it_and_what_it_has_started(
         made = hanging(server, plugin)
         made.add("quiet", quiet.url, authority=authority)
         process = subprocess.Popen(
-            [sys.executable, "-c", CODE, colour, made.write(tmp_path / "config")],
+            [sys.executable, "-c", CODE, runtime, made.write(tmp_path / "config")],
             env={**os.environ, "PYTHONPATH": repository()},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -12,10 +12,10 @@ import pytest
 
 from kubeauth.fleet import Failure
 from kubeauth.testing import APIServer, Authority
-from tests.fleet.fleets import COLOURS, Fleet, NotedPlugin, ask, dead_port
-from tests.residue import no_residue, wait_until
+from tests.fleet.fleets import RUNTIMES, Fleet, NotedPlugin, ask, dead_port
+from tests.support.residue import no_residue, wait_until
 
-pytestmark = [pytest.mark.load, pytest.mark.timeout(600), pytest.mark.parametrize("colour", COLOURS)]
+pytestmark = [pytest.mark.load, pytest.mark.timeout(600), pytest.mark.parametrize("runtime", RUNTIMES)]
 
 SERVERS, CONTEXTS = 50, 1000
 
@@ -38,13 +38,13 @@ def forgotten(servers: list[APIServer]) -> None:
 
 @pytest.mark.parametrize("configs", [1, SERVERS])
 def test_each_plugin_that_is_configured_otherwise_is_run_once(
-    colour: str, configs: int, servers: list[APIServer], tmp_path: Path
+    runtime: str, configs: int, servers: list[APIServer], tmp_path: Path
 ) -> None:
     plugin, made = NotedPlugin(tmp_path), Fleet()
     for number in range(CONTEXTS):
         made.add(f"c{number}", servers[number % SERVERS], plugin.user(str(number % configs)))
     with no_residue():
-        report = ask(colour, "/version", kubeconfig=made.document, timeout=300.0)
+        report = ask(runtime, "/version", kubeconfig=made.document, timeout=300.0)
         wait_until(lambda: not any(server.open_connections for server in servers))
     assert report.ok, report
     assert len(report) == CONTEXTS
@@ -53,7 +53,7 @@ def test_each_plugin_that_is_configured_otherwise_is_run_once(
 
 
 def test_one_in_ten_is_dead_or_slow_or_does_not_know_us(
-    colour: str, servers: list[APIServer], tmp_path: Path
+    runtime: str, servers: list[APIServer], tmp_path: Path
 ) -> None:
     plugin, made = NotedPlugin(tmp_path), Fleet()
     expected: dict[str, Failure | None] = {}
@@ -72,7 +72,7 @@ def test_one_in_ten_is_dead_or_slow_or_does_not_know_us(
             made.add(name, server, plugin.user())
             expected[name] = failure
         with no_residue():
-            report = ask(colour, "/version", kubeconfig=made.document, concurrency=64, timeout=20.0)
+            report = ask(runtime, "/version", kubeconfig=made.document, concurrency=64, timeout=20.0)
             wait_until(lambda: not any(server.open_connections for server in [*servers, stranger]))
     assert {answer.context: answer.failure for answer in report} == expected
     assert report.failures == Counter(filter(None, expected.values()))

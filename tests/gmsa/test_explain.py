@@ -12,6 +12,7 @@ from kubeauth.errors import AdmissionError
 from kubeauth.gmsa import Policy, effective_credential_specs
 from kubeauth.gmsa._driver import settled
 from kubeauth.gmsa._explain import Outcome, outcome
+from tests.config.test_leaks import SENTINEL
 from tests.gmsa.pods import (
     COMPAT,
     CONTENTS,
@@ -25,7 +26,6 @@ from tests.gmsa.pods import (
     pod_at,
 )
 from tests.gmsa.test_properties import expanded, known, pods, visited
-from tests.io.test_leaks import SENTINEL
 
 
 def explained(document: object, asked: Cluster | None = None, policy: Policy = STRICT) -> Outcome:

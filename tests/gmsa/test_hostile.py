@@ -8,8 +8,8 @@ import pytest
 
 from kubeauth.errors import AdmissionError
 from kubeauth.gmsa import Policy, authorize, effective_credential_specs, expand
+from tests.config.test_leaks import SENTINEL
 from tests.gmsa.pods import LISTS, Document, cluster, container, pod
-from tests.io.test_leaks import SENTINEL
 from tests.support.frames import package_frames
 
 

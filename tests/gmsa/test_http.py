@@ -12,8 +12,8 @@ from anyio import to_thread
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kubeauth.testing import Authority
+from tests.config.test_leaks import SENTINEL
 from tests.gmsa.test_connections import APPLICATION, PATIENT, Server, rest_of, serving
-from tests.io.test_leaks import SENTINEL
 
 LAST = b"GET /text HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 

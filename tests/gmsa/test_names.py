@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubeauth import gmsa
-from tests.test_exports import in_a_fresh_process
+from tests.project.test_exports import in_a_fresh_process
 
 
 def test_every_name_is_there_when_it_is_asked_for() -> None:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from kubeauth.errors import ConfigError
 from kubeauth.gmsa._pair import ServedPair
 from kubeauth.testing import Authority, KeyPair
-from tests.io.test_leaks import SENTINEL, everything_seen
+from tests.config.test_leaks import SENTINEL, everything_seen
 
 
 class Mounted:

@@ -23,8 +23,8 @@ from kubeauth.gmsa._review import (
     validation,
     write_review,
 )
+from tests.config.test_leaks import SENTINEL
 from tests.gmsa.pods import CONTENTS, STRICT, Cluster, Document, cluster, pod
-from tests.io.test_leaks import SENTINEL
 
 
 def review(version: str = V1, **request: Any) -> bytes:

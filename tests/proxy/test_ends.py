@@ -22,7 +22,7 @@ from kubeauth.errors import ConfigError, CredentialError, KubeAuthError
 from kubeauth.testing import Answer, APIServer, Received
 from tests.proxy.conftest import Proxied
 from tests.proxy.serving import PATIENCE, Proxy, code_of, get
-from tests.residue import no_residue, wait_until
+from tests.support.residue import no_residue, wait_until
 
 
 def test_what_is_under_way_is_answered(proxied: Proxied, server: APIServer) -> None:

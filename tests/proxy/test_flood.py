@@ -11,7 +11,7 @@ import pytest
 from kubeauth.testing import APIServer
 from tests.proxy.conftest import Proxied
 from tests.proxy.serving import PATIENCE, Proxy, Wire, code_of, get
-from tests.residue import wait_until
+from tests.support.residue import wait_until
 
 OpenWires = Callable[[int], Iterator[Wire]]
 

@@ -19,7 +19,7 @@ from kubeauth._proxy._caller import Caller, Limits
 from kubeauth.testing import Answer, APIServer, Received
 from tests.proxy.conftest import Proxied
 from tests.proxy.serving import PATIENCE, Proxy, code_of, get
-from tests.residue import wait_until
+from tests.support.residue import wait_until
 
 POD = "/api/v1/namespaces/default/pods/web"
 

@@ -16,9 +16,9 @@ from kubeauth._proxy._sending import Sending
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Received
 from tests.proxy.conftest import Proxied
 from tests.proxy.serving import PATIENCE, code_of, get
-from tests.proxy_servers import Proxy as ForwardProxy
-from tests.raw_server import RawServer, Talk, always
-from tests.residue import wait_until
+from tests.support.proxy_servers import Proxy as ForwardProxy
+from tests.support.raw_server import RawServer, Talk, always
+from tests.support.residue import wait_until
 
 
 def echo(request: Received) -> Answer:

@@ -13,10 +13,10 @@ import pytest
 
 from kubeauth import ClientConfig, load_config
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Received
-from tests.issuer import Issuer, Witness, known, sent_now
 from tests.proxy.conftest import Proxied
 from tests.proxy.serving import PATIENCE, Proxy
-from tests.residue import no_residue, wait_until
+from tests.support.issuer import Issuer, Witness, known, sent_now
+from tests.support.residue import no_residue, wait_until
 
 
 def test_a_watch_goes_on_across_three_rotations(

@@ -19,9 +19,9 @@ from kubeauth._proxy._tunnel import Network, join
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript
 from tests.proxy.conftest import Proxied
 from tests.proxy.serving import PATIENCE, Proxy, Wire, code_of
-from tests.proxy_servers import Proxy as ForwardProxy
-from tests.raw_server import RawServer, Talk
-from tests.residue import wait_until
+from tests.support.proxy_servers import Proxy as ForwardProxy
+from tests.support.raw_server import RawServer, Talk
+from tests.support.residue import wait_until
 
 SPDY = {"Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "v4.channel.k8s.io"}
 WEBSOCKET = {

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import pytest
 
 from kubeauth.testing import Authority
-from tests.faces import FACES, Face
 from tests.registry.servers import Registry
+from tests.support.clients import VARIANTS, ClientVariant
 
 
-@pytest.fixture(params=FACES, ids=str)
-def face(request: pytest.FixtureRequest) -> Face:
-    """Each library in each colour: what is below the client does not matter here."""
-    found: Face = request.param
+@pytest.fixture(params=VARIANTS, ids=str)
+def variant(request: pytest.FixtureRequest) -> ClientVariant:
+    """Each library in each runtime: what is below the client does not matter here."""
+    found: ClientVariant = request.param
     return found
 
 

@@ -18,7 +18,7 @@ from kubeauth._credentials.credential import ClientCertificate
 from kubeauth.registry._scopes import union
 from kubeauth.testing import Answer, Authority
 from kubeauth.testing._http import Listener, RawRequest
-from tests.faces import Driver, Face
+from tests.support.clients import ClientVariant, Driver
 
 Respond = Callable[[RawRequest], Answer]
 
@@ -170,21 +170,21 @@ def needed_by(request: RawRequest) -> list[str]:
     return [*needed, *(f"repository:{other}:pull" for other in query(request).get("from", []))]
 
 
-def trusting(face: Face, authority: Authority, **options: Any) -> Any:
-    """What makes a client that trusts `authority`, for `face.drive`."""
+def trusting(variant: ClientVariant, authority: Authority, **options: Any) -> Any:
+    """What makes a client that trusts `authority`, for `variant.drive`."""
     context = ssl.create_default_context(cadata=authority.pem.decode())
-    return partial(face.PlainClient, verify=context, trust_env=False, **options)
+    return partial(variant.PlainClient, verify=context, trust_env=False, **options)
 
 
-def auth_of(face: Face) -> Any:
-    """RegistryAuth, for the library of `face`."""
+def auth_of(variant: ClientVariant) -> Any:
+    """RegistryAuth, for the library of `variant`."""
     from kubeauth.registry import _auth, httpx2
 
-    return _auth.RegistryAuth if face.library.__name__ == "httpx" else httpx2.RegistryAuth
+    return _auth.RegistryAuth if variant.library.__name__ == "httpx" else httpx2.RegistryAuth
 
 
 @contextmanager
-def client(face: Face, authority: Authority, auth: Any, **options: Any) -> Any:
+def client(variant: ClientVariant, authority: Authority, auth: Any, **options: Any) -> Any:
     driver: Driver
-    with face.drive(trusting(face, authority, auth=auth, **options)) as driver:
+    with variant.drive(trusting(variant, authority, auth=auth, **options)) as driver:
         yield driver

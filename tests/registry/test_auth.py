@@ -1,4 +1,4 @@
-"""RegistryAuth against a real registry: every library, every colour (section 9 of the rules)."""
+"""RegistryAuth against a real registry: every library, every runtime (section 9 of the rules)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from kubeauth import errors
 from kubeauth.registry._values import RegistryCredential
 from kubeauth.testing import Answer, Authority, FakeClock
 from kubeauth.testing._http import RawRequest
-from tests.faces import Face
 from tests.registry.servers import (
     Registry,
     Server,
@@ -24,6 +23,7 @@ from tests.registry.servers import (
     header,
     query,
 )
+from tests.support.clients import ClientVariant
 
 ALICE = RegistryCredential("alice", "wonderland")
 BOB = RegistryCredential("bob", "builder")
@@ -31,8 +31,10 @@ WRONG = RegistryCredential("alice", "guessed")
 MANIFEST = "/v2/team/app/manifests/v1"
 
 
-def test_a_401_is_answered_with_a_token_9_2_9_7(face: Face, authority: Authority, registry: Registry) -> None:
-    with client(face, authority, auth_of(face)(ALICE), headers={"User-Agent": "puller/1"}) as driver:
+def test_a_401_is_answered_with_a_token_9_2_9_7(
+    variant: ClientVariant, authority: Authority, registry: Registry
+) -> None:
+    with client(variant, authority, auth_of(variant)(ALICE), headers={"User-Agent": "puller/1"}) as driver:
         response = driver.get(registry.url + MANIFEST)
     assert (response.status_code, response.json()["user"]) == (200, "alice")
     assert registry.authorizations == ["", "Bearer token-1"]
@@ -45,9 +47,9 @@ def test_a_401_is_answered_with_a_token_9_2_9_7(face: Face, authority: Authority
 
 
 def test_the_token_is_kept_and_sent_at_once_9_2_9_11(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         for _ in range(3):
             assert driver.get(registry.url + MANIFEST).status_code == 200
         assert driver.request("HEAD", registry.url + "/v2/team/app/blobs/sha256:0").status_code == 200
@@ -56,9 +58,9 @@ def test_the_token_is_kept_and_sent_at_once_9_2_9_11(
 
 
 def test_another_repository_is_another_scope_9_11(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         for path in (MANIFEST, "/v2/team/other/manifests/v1", MANIFEST):
             assert driver.get(registry.url + path).status_code == 200
     assert [query(each)["scope"] for each in registry.tokens.requests] == [
@@ -66,10 +68,12 @@ def test_another_repository_is_another_scope_9_11(
     ]  # fmt: skip
 
 
-def test_a_token_is_renewed_before_it_ends_9_10(face: Face, authority: Authority, registry: Registry) -> None:
+def test_a_token_is_renewed_before_it_ends_9_10(
+    variant: ClientVariant, authority: Authority, registry: Registry
+) -> None:
     clock = FakeClock()
     registry.lifetime = 300
-    with client(face, authority, auth_of(face)(ALICE, clock=clock)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE, clock=clock)) as driver:
         driver.get(registry.url + MANIFEST)
         clock.advance(289)
         driver.get(registry.url + MANIFEST)
@@ -81,10 +85,10 @@ def test_a_token_is_renewed_before_it_ends_9_10(face: Face, authority: Authority
 
 
 def test_tokens_are_not_shared_between_credentials_9_11(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     credentials = [ALICE]
-    with client(face, authority, auth_of(face)(lambda _image: credentials)) as driver:
+    with client(variant, authority, auth_of(variant)(lambda _image: credentials)) as driver:
         assert driver.get(registry.url + MANIFEST).json()["user"] == "alice"
         credentials[:] = [BOB]
         assert driver.get(registry.url + MANIFEST).json()["user"] == "bob"
@@ -93,30 +97,30 @@ def test_tokens_are_not_shared_between_credentials_9_11(
     assert len(registry.tokens.requests) == 2
 
 
-def test_nobody_asks_as_nobody_9_7(face: Face, authority: Authority, registry: Registry) -> None:
+def test_nobody_asks_as_nobody_9_7(variant: ClientVariant, authority: Authority, registry: Registry) -> None:
     """No credentials, and an empty one as acr-credential-provider gives it (10.2): no Authorization at all."""
     registry.gives_to_anybody = True
     several: list[Any] = [None, [], RegistryCredential(), lambda _image: []]
     for credentials in several:
-        with client(face, authority, auth_of(face)(credentials)) as driver:
+        with client(variant, authority, auth_of(variant)(credentials)) as driver:
             assert driver.get(registry.url + MANIFEST).json()["user"] == "anybody"
     assert registry.tokens.authorizations == [""] * 4
 
 
 def test_nobody_is_told_that_there_are_no_credentials(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
-    with client(face, authority, auth_of(face)(lambda _image: [])) as driver:
+    with client(variant, authority, auth_of(variant)(lambda _image: [])) as driver:
         with pytest.raises(errors.ChallengeError, match="There are no credentials for 127") as raised:
             driver.get(registry.url + MANIFEST)
     assert (raised.value.realm, raised.value.status_code) == (registry.realm, 401)
     assert '"wrong user or password"' in raised.value.reason
 
 
-def test_basic_goes_with_every_request_9_5(face: Face, authority: Authority) -> None:
+def test_basic_goes_with_every_request_9_5(variant: ClientVariant, authority: Authority) -> None:
     """As private ECR has it."""
     with Registry(authority, asks_for_basic=True, AWS="pass:wörd") as registry:
-        with client(face, authority, auth_of(face)(RegistryCredential("AWS", "pass:wörd"))) as driver:
+        with client(variant, authority, auth_of(variant)(RegistryCredential("AWS", "pass:wörd"))) as driver:
             for path in ("/v2/", MANIFEST, "/v2/other/tags/list"):
                 assert driver.get(registry.url + path).status_code == 200
         shown = basic("AWS", "pass:wörd")
@@ -124,32 +128,36 @@ def test_basic_goes_with_every_request_9_5(face: Face, authority: Authority) -> 
         assert registry.tokens.requests == []
 
 
-def test_nobody_has_no_password_9_5(face: Face, authority: Authority) -> None:
+def test_nobody_has_no_password_9_5(variant: ClientVariant, authority: Authority) -> None:
     """The 401 is the caller's, and is not asked for twice."""
-    body = aparts if face.is_async else parts
+    body = aparts if variant.is_async else parts
     with Registry(authority, asks_for_basic=True, alice="wonderland") as registry:
-        with client(face, authority, auth_of(face)(lambda _image: [])) as driver:
+        with client(variant, authority, auth_of(variant)(lambda _image: [])) as driver:
             for count in (1, 2):
                 assert driver.get(registry.url + MANIFEST).status_code == 401
                 assert registry.authorizations == [""] * count
             assert driver.request("PUT", registry.url + MANIFEST, content=body(2)).status_code == 401
             assert registry.requests[-1].body == b"x" * 20
-        with client(face, authority, auth_of(face)([])) as driver:
+        with client(variant, authority, auth_of(variant)([])) as driver:
             assert driver.request("PUT", registry.url + MANIFEST, content=body(2)).status_code == 401
             assert registry.requests[-1].body == b"x" * 20
 
 
 @pytest.mark.parametrize("asks_for_basic", [True, False])
-def test_a_name_with_a_colon_is_refused_9_5(face: Face, authority: Authority, asks_for_basic: bool) -> None:
+def test_a_name_with_a_colon_is_refused_9_5(
+    variant: ClientVariant, authority: Authority, asks_for_basic: bool
+) -> None:
     with Registry(authority, asks_for_basic=asks_for_basic, alice="x:wonderland") as registry:
-        auth = auth_of(face)(RegistryCredential("alice:x", "wonderland"))
-        with client(face, authority, auth) as driver:
+        auth = auth_of(variant)(RegistryCredential("alice:x", "wonderland"))
+        with client(variant, authority, auth) as driver:
             with pytest.raises(errors.ChallengeError, match="its user name has a colon in it"):
                 driver.get(registry.url + MANIFEST)
         assert registry.authorizations + registry.tokens.authorizations == [""]
 
 
-def test_bearer_is_chosen_over_basic_9_4(face: Face, authority: Authority, registry: Registry) -> None:
+def test_bearer_is_chosen_over_basic_9_4(
+    variant: ClientVariant, authority: Authority, registry: Registry
+) -> None:
     both = {
         "WWW-Authenticate": 'Basic realm="x", Negotiate',
         "www-authenticate": registry.challenge("a:b:pull")["WWW-Authenticate"],
@@ -158,7 +166,7 @@ def test_bearer_is_chosen_over_basic_9_4(face: Face, authority: Authority, regis
     registry.respond = lambda request: (
         ours(request) if authorization(request) else Answer(401, b"", headers=both)
     )
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         assert driver.get(registry.url + "/v2/").status_code == 200
     assert registry.authorizations == ["", "Bearer token-1"]
     assert query(registry.tokens.requests[0])["scope"] == ["a:b:pull"]
@@ -168,21 +176,21 @@ def test_bearer_is_chosen_over_basic_9_4(face: Face, authority: Authority, regis
     "challenge", ["", "Negotiate", 'Bearer service="x"', "Digest realm=x, nonce=y", '"""', "Bearer"]
 )
 def test_without_a_usable_challenge_the_401_is_the_callers_9_4(
-    face: Face, authority: Authority, challenge: str
+    variant: ClientVariant, authority: Authority, challenge: str
 ) -> None:
     answer = Answer(401, {"errors": ["theirs"]}, headers={"WWW-Authenticate": challenge} if challenge else {})
     with Server(lambda _: answer, authority) as server:
-        with client(face, authority, auth_of(face)(ALICE)) as driver:
+        with client(variant, authority, auth_of(variant)(ALICE)) as driver:
             response = driver.get(server.url + MANIFEST)
         assert (response.status_code, response.json()) == (401, {"errors": ["theirs"]})
         assert server.authorizations == [""]
 
 
 def test_a_scope_that_is_not_named_is_derived_9_6(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     registry.names_scope = False
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         assert driver.get(registry.url + "/v2/").status_code == 200
         assert driver.get(registry.url + "/v2/_catalog").status_code == 200
         assert driver.get(registry.url + MANIFEST).status_code == 200
@@ -196,14 +204,14 @@ def test_a_scope_that_is_not_named_is_derived_9_6(
 
 
 def test_an_identity_token_is_exchanged_by_post_9_8_9_9(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     registry.identity_tokens["refresh&me"] = "alice"
     for credential in (
         RegistryCredential(identity_token="refresh&me"),
         RegistryCredential("<token>", "refresh&me"),
     ):
-        with client(face, authority, auth_of(face)(credential)) as driver:
+        with client(variant, authority, auth_of(variant)(credential)) as driver:
             assert driver.get(registry.url + MANIFEST).json()["user"] == "alice"
     for asked in registry.tokens.requests:
         assert (asked.method, authorization(asked)) == ("POST", "")
@@ -214,40 +222,48 @@ def test_an_identity_token_is_exchanged_by_post_9_8_9_9(
 
 
 def test_where_there_is_no_post_it_goes_by_get_9_8(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     registry.accepts_post = False
     registry.users["<token>"] = "refresh-me"
-    with client(face, authority, auth_of(face)(RegistryCredential(identity_token="refresh-me"))) as driver:
+    with client(
+        variant, authority, auth_of(variant)(RegistryCredential(identity_token="refresh-me"))
+    ) as driver:
         assert driver.get(registry.url + MANIFEST).status_code == 200
     assert [each.method for each in registry.tokens.requests] == ["POST", "GET"]
 
 
 def test_an_identity_token_that_is_no_good_is_refused_9_8(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     old = RegistryCredential(identity_token="old")
-    with client(face, authority, auth_of(face)([old, BOB])) as driver:
+    with client(variant, authority, auth_of(variant)([old, BOB])) as driver:
         assert driver.get(registry.url + MANIFEST).json()["user"] == "bob"
-    with client(face, authority, auth_of(face)(old)) as driver:
+    with client(variant, authority, auth_of(variant)(old)) as driver:
         with pytest.raises(errors.ChallengeError, match='it answered 400: "no such token"'):
             driver.get(registry.url + MANIFEST)
 
 
-def test_a_registry_token_is_sent_as_it_is_9_9(face: Face, authority: Authority, registry: Registry) -> None:
+def test_a_registry_token_is_sent_as_it_is_9_9(
+    variant: ClientVariant, authority: Authority, registry: Registry
+) -> None:
     registry.issued["ready-made"] = ("alice", ("repository:team/app:pull",))
-    with client(face, authority, auth_of(face)(RegistryCredential(registry_token="ready-made"))) as driver:
+    with client(
+        variant, authority, auth_of(variant)(RegistryCredential(registry_token="ready-made"))
+    ) as driver:
         assert driver.get(registry.url + MANIFEST).json()["user"] == "alice"
     assert registry.tokens.requests == []
-    with client(face, authority, auth_of(face)(RegistryCredential(registry_token="two\nlines"))) as driver:
+    with client(
+        variant, authority, auth_of(variant)(RegistryCredential(registry_token="two\nlines"))
+    ) as driver:
         with pytest.raises(errors.ChallengeError, match="cannot be sent: it contains a line break"):
             driver.get(registry.url + MANIFEST)
 
 
 def test_a_token_that_is_no_good_any_more_is_fetched_once_more_9_12(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         driver.get(registry.url + MANIFEST)
         registry.revoke()
         assert driver.get(registry.url + MANIFEST).status_code == 200
@@ -255,21 +271,21 @@ def test_a_token_that_is_no_good_any_more_is_fetched_once_more_9_12(
 
 
 def test_a_token_that_somebody_else_fetched_may_be_over_too_9_12(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     """It was there when the first one was refused. How old it was nobody knows: one of our own is fetched."""
-    auth = auth_of(face)(ALICE)
+    auth = auth_of(variant)(ALICE)
     ours = registry.serve
 
     def meanwhile(request: RawRequest) -> Answer:
         if authorization(request) == "Bearer token-1" and not registry.issued:
             registry.respond = ours
-            with client(face, authority, auth) as somebody_else:
+            with client(variant, authority, auth) as somebody_else:
                 assert somebody_else.get(registry.url + MANIFEST).status_code == 200
             registry.revoke()
         return ours(request)
 
-    with client(face, authority, auth) as driver:
+    with client(variant, authority, auth) as driver:
         driver.get(registry.url + MANIFEST)
         registry.revoke()
         registry.respond = meanwhile
@@ -279,7 +295,9 @@ def test_a_token_that_somebody_else_fetched_may_be_over_too_9_12(
     ]  # fmt: skip
 
 
-def test_more_scope_is_asked_for_once_9_12(face: Face, authority: Authority, registry: Registry) -> None:
+def test_more_scope_is_asked_for_once_9_12(
+    variant: ClientVariant, authority: Authority, registry: Registry
+) -> None:
     """The token is good for what was asked: the union of what it had and what is missing."""
     ours = registry.serve
     registry.respond = lambda request: ours(
@@ -287,7 +305,7 @@ def test_more_scope_is_asked_for_once_9_12(face: Face, authority: Authority, reg
         if authorization(request) and len(registry.requests) > 1
         else request
     )
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         assert driver.get(registry.url + MANIFEST).status_code == 200
         assert driver.get(registry.url + MANIFEST).status_code == 200
     assert [query(each)["scope"] for each in registry.tokens.requests] == [
@@ -296,7 +314,7 @@ def test_more_scope_is_asked_for_once_9_12(face: Face, authority: Authority, reg
 
 
 def test_a_registry_that_is_never_content_is_asked_a_few_times_9_12(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     """A 401 each time, with another scope each time."""
 
@@ -308,7 +326,7 @@ def test_a_registry_that_is_never_content_is_asked_a_few_times_9_12(
         )
 
     registry.respond = greedy
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         response = driver.get(registry.url + MANIFEST)
     assert response.status_code == 401
     assert len(registry.requests) == response.json()["n"] == 3  # as nobody, with a token, and with more scope
@@ -316,10 +334,10 @@ def test_a_registry_that_is_never_content_is_asked_a_few_times_9_12(
 
 
 def test_credentials_are_tried_in_order_5_11_9_13(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     registry.denied.add("alice")
-    with client(face, authority, auth_of(face)([WRONG, ALICE, BOB])) as driver:
+    with client(variant, authority, auth_of(variant)([WRONG, ALICE, BOB])) as driver:
         assert driver.get(registry.url + MANIFEST).json()["user"] == "bob"
         assert registry.tokens.authorizations == [
             basic(each.username, each.password) for each in (WRONG, ALICE, BOB)
@@ -331,18 +349,22 @@ def test_credentials_are_tried_in_order_5_11_9_13(
     assert registry.authorizations == ["", "Bearer token-1", "Bearer token-2", "Bearer token-2"]
 
 
-def test_the_last_answer_is_the_callers_5_11(face: Face, authority: Authority, registry: Registry) -> None:
+def test_the_last_answer_is_the_callers_5_11(
+    variant: ClientVariant, authority: Authority, registry: Registry
+) -> None:
     registry.denied |= {"alice", "bob"}
-    with client(face, authority, auth_of(face)([ALICE, BOB])) as driver:
+    with client(variant, authority, auth_of(variant)([ALICE, BOB])) as driver:
         response = driver.get(registry.url + MANIFEST)
         assert (response.status_code, response.json()["user"]) == (403, "bob")
         with driver.stream("GET", registry.url + MANIFEST) as stream:
             assert "bob" in stream.line()
 
 
-def test_all_refused_is_an_error_5_11(face: Face, authority: Authority, registry: Registry) -> None:
+def test_all_refused_is_an_error_5_11(
+    variant: ClientVariant, authority: Authority, registry: Registry
+) -> None:
     also_wrong = RegistryCredential("mallory", "guessed")
-    with client(face, authority, auth_of(face)([WRONG, also_wrong, WRONG])) as driver:
+    with client(variant, authority, auth_of(variant)([WRONG, also_wrong, WRONG])) as driver:
         with pytest.raises(errors.ChallengeError, match="2 credentials were tried") as raised:
             driver.get(registry.url + MANIFEST)
     assert (raised.value.status_code, raised.value.realm) == (401, registry.realm)
@@ -351,12 +373,12 @@ def test_all_refused_is_an_error_5_11(face: Face, authority: Authority, registry
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_an_endpoint_that_has_no_time_burns_no_credential_9_13(
-    face: Face, authority: Authority, registry: Registry, status: int
+    variant: ClientVariant, authority: Authority, registry: Registry, status: int
 ) -> None:
     registry.tokens.respond = lambda _: Answer(status, {"details": "too many"})
     told: list[RegistryCredential] = []
     source = Remembering([ALICE, BOB], told)
-    with client(face, authority, auth_of(face)(source)) as driver:
+    with client(variant, authority, auth_of(variant)(source)) as driver:
         with pytest.raises(errors.ChallengeError, match="try again later") as raised:
             driver.get(registry.url + MANIFEST)
         assert raised.value.status_code == status
@@ -393,13 +415,13 @@ class Remembering:
 @pytest.mark.parametrize("asks_for_basic", [True, False])
 @pytest.mark.parametrize("by_method", [True, False])
 def test_a_password_that_was_replaced_is_asked_for_again(
-    face: Face, authority: Authority, asks_for_basic: bool, by_method: bool
+    variant: ClientVariant, authority: Authority, asks_for_basic: bool, by_method: bool
 ) -> None:
     with Registry(authority, asks_for_basic=asks_for_basic, alice="new") as registry:
         source = Remembering([RegistryCredential("alice", "old")], [])
         source.newer = [RegistryCredential("alice", "new")]
-        auth = auth_of(face)(source.credentials if by_method else source)
-        with client(face, authority, auth) as driver:
+        auth = auth_of(variant)(source.credentials if by_method else source)
+        with client(variant, authority, auth) as driver:
             assert driver.get(registry.url + MANIFEST).status_code == 200
             assert driver.get(registry.url + MANIFEST).status_code == 200
         assert source.told == [RegistryCredential("alice", "old")]
@@ -409,10 +431,10 @@ def test_a_password_that_was_replaced_is_asked_for_again(
 
 
 def test_a_source_with_nothing_newer_is_asked_twice(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     source = Remembering([WRONG], [])
-    with client(face, authority, auth_of(face)(source)) as driver:
+    with client(variant, authority, auth_of(variant)(source)) as driver:
         with pytest.raises(errors.ChallengeError):
             driver.get(registry.url + MANIFEST)
     assert (len(source.images), len(registry.tokens.requests), source.told) == (2, 1, [WRONG])
@@ -420,21 +442,23 @@ def test_a_source_with_nothing_newer_is_asked_twice(
 
 
 def test_a_denied_credential_is_not_called_stale_9_13(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     registry.denied.add("alice")
     source = Remembering([ALICE], [])
-    with client(face, authority, auth_of(face)(source)) as driver:
+    with client(variant, authority, auth_of(variant)(source)) as driver:
         assert driver.get(registry.url + MANIFEST).status_code == 403
     assert (source.images, source.told) == ([f"{registry.host}/team/app"], [])
 
 
-def test_async_lookups_are_for_async_clients(face: Face, authority: Authority, registry: Registry) -> None:
+def test_async_lookups_are_for_async_clients(
+    variant: ClientVariant, authority: Authority, registry: Registry
+) -> None:
     async def look_up(_image: str) -> list[RegistryCredential]:
         return [BOB]
 
-    with client(face, authority, auth_of(face)(acredentials=look_up)) as driver:
-        if face.is_async:
+    with client(variant, authority, auth_of(variant)(acredentials=look_up)) as driver:
+        if variant.is_async:
             assert driver.get(registry.url + MANIFEST).json()["user"] == "bob"
         else:
             with pytest.raises(errors.ConfigError, match="this client is not async"):
@@ -442,27 +466,29 @@ def test_async_lookups_are_for_async_clients(face: Face, authority: Authority, r
 
 
 def test_what_the_caller_has_signed_is_left_alone(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         response = driver.get(registry.url + MANIFEST, headers={"authorization": "Bearer mine"})
     assert response.status_code == 401
     assert registry.authorizations == ["Bearer mine"]
     assert registry.tokens.requests == []
 
 
-def test_v2_alone_decides_nothing_9_14(face: Face, authority: Authority, registry: Registry) -> None:
+def test_v2_alone_decides_nothing_9_14(
+    variant: ClientVariant, authority: Authority, registry: Registry
+) -> None:
     ours = registry.serve
     registry.respond = lambda request: Answer(200, {}) if request.path == "/v2/" else ours(request)
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         assert driver.get(registry.url + "/v2/").status_code == 200
         assert driver.get(registry.url + MANIFEST).status_code == 200
 
 
 def test_a_registry_that_changes_its_mind_is_followed(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         for asks_for_basic, way in ((False, "Bearer"), (True, "Basic"), (False, "Bearer")):
             registry.asks_for_basic = asks_for_basic
             registry.requests.clear()
@@ -478,31 +504,35 @@ def test_a_registry_that_changes_its_mind_is_followed(
 
 
 def test_a_token_endpoint_that_moves_is_found_again(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     """A connection that is refused ends a request; the next one asks the registry."""
     clock = FakeClock()
-    with client(face, authority, auth_of(face)(ALICE, clock=clock)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE, clock=clock)) as driver:
         assert driver.get(registry.url + MANIFEST).status_code == 200
         registry.tokens.listener.close()
         clock.advance(3600)
-        with pytest.raises(face.library.ConnectError):
+        with pytest.raises(variant.library.ConnectError):
             driver.get(registry.url + MANIFEST)
         with Server(registry.issue, authority) as elsewhere:
             registry.realm = f"{elsewhere.url}/token"
             assert driver.get(registry.url + MANIFEST).status_code == 200
 
 
-def test_connections_go_back_to_the_pool(face: Face, authority: Authority, registry: Registry) -> None:
+def test_connections_go_back_to_the_pool(
+    variant: ClientVariant, authority: Authority, registry: Registry
+) -> None:
     """With one connection in all: whatever holds on to one would wait for itself."""
-    limits = face.library.Limits(max_connections=1)
+    limits = variant.library.Limits(max_connections=1)
     registry.denied.add("alice")
-    one = face.library.Timeout(5)
+    one = variant.library.Timeout(5)
     # Token endpoint and registry are on one server here, and there is one connection for both.
     tokens, serve = registry.issue, registry.serve
     registry.realm = f"{registry.url}/token"
     registry.respond = lambda request: (tokens if "/token" in request.path else serve)(request)
-    with client(face, authority, auth_of(face)([WRONG, ALICE, BOB]), limits=limits, timeout=one) as driver:
+    with client(
+        variant, authority, auth_of(variant)([WRONG, ALICE, BOB]), limits=limits, timeout=one
+    ) as driver:
         for _ in range(3):
             assert driver.get(registry.url + MANIFEST).status_code == 200
     assert {each.connection for each in registry.requests} == {1}
@@ -518,10 +548,10 @@ async def aparts(count: int) -> Any:
 
 
 def test_a_body_that_can_be_sent_once_is_sent_when_it_is_known_how_9_18(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
-    body = aparts if face.is_async else parts
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    body = aparts if variant.is_async else parts
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         url = registry.url + "/v2/team/app/blobs/uploads/1?digest=sha256:0"
         assert driver.request("PUT", url, content=body(3)).status_code == 200
         assert [(each.method, each.path) for each in registry.requests[:1]] == [("GET", "/v2/")]
@@ -537,13 +567,13 @@ def test_a_body_that_can_be_sent_once_is_sent_when_it_is_known_how_9_18(
 
 
 def test_a_body_that_can_be_sent_once_where_nobody_asks_9_14(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     """`/v2/` is open, and the upload is not: it is known for the next."""
-    body = aparts if face.is_async else parts
+    body = aparts if variant.is_async else parts
     ours = registry.serve
     registry.respond = lambda request: Answer(200, {}) if request.path == "/v2/" else ours(request)
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         assert driver.request("PUT", registry.url + MANIFEST, content=body(1)).status_code == 401
         assert driver.request("PUT", registry.url + MANIFEST, content=body(1)).status_code == 200
         registry.respond = lambda request: Answer(200, {})
@@ -570,11 +600,11 @@ class Replaced:
 
 
 def test_a_body_that_can_be_sent_once_and_a_password_that_was_replaced_9_5(
-    face: Face, authority: Authority
+    variant: ClientVariant, authority: Authority
 ) -> None:
-    body = aparts if face.is_async else parts
+    body = aparts if variant.is_async else parts
     with Registry(authority, asks_for_basic=True, alice="wonderland") as registry:
-        with client(face, authority, auth_of(face)(Replaced(registry).lookup)) as driver:
+        with client(variant, authority, auth_of(variant)(Replaced(registry).lookup)) as driver:
             answers = [driver.request("PUT", registry.url + MANIFEST, content=body(1))]
             registry.users["alice"] = "looking-glass"
             answers += [driver.request("PUT", registry.url + MANIFEST, content=body(1)) for _ in range(3)]
@@ -583,10 +613,10 @@ def test_a_body_that_can_be_sent_once_and_a_password_that_was_replaced_9_5(
 
 @pytest.mark.parametrize("refusal", ["a wrong password", "nobody", "a 401", "a 403"])
 def test_a_body_that_can_be_sent_once_gets_to_the_last_of_several_5_11(
-    face: Face, authority: Authority, refusal: str
+    variant: ClientVariant, authority: Authority, refusal: str
 ) -> None:
     """One with each try: what was refused is not what the next one begins with."""
-    body = aparts if face.is_async else parts
+    body = aparts if variant.is_async else parts
     asks_for_basic = refusal in ("a wrong password", "nobody")
     others = [RegistryCredential("bob", "b"), RegistryCredential("carol", "c")]
     if asks_for_basic:
@@ -604,7 +634,7 @@ def test_a_body_that_can_be_sent_once_gets_to_the_last_of_several_5_11(
             return answer
 
         registry.respond = serve
-        with client(face, authority, auth_of(face)([*others, ALICE])) as driver:
+        with client(variant, authority, auth_of(variant)([*others, ALICE])) as driver:
             tries = len(others) + 3
             answers = [driver.request("PUT", registry.url + MANIFEST, content=body(1)) for _ in range(tries)]
             if not asks_for_basic:
@@ -617,51 +647,55 @@ def test_a_body_that_can_be_sent_once_gets_to_the_last_of_several_5_11(
     ]  # fmt: skip
 
 
-def test_a_hook_may_have_read_everything(face: Face, authority: Authority, registry: Registry) -> None:
+def test_a_hook_may_have_read_everything(
+    variant: ClientVariant, authority: Authority, registry: Registry
+) -> None:
     def read(response: Any) -> None:
         response.read()
 
     async def aread(response: Any) -> None:
         await response.aread()
 
-    hooks = {"response": [aread if face.is_async else read]}
-    with client(face, authority, auth_of(face)(ALICE), event_hooks=hooks) as driver:
+    hooks = {"response": [aread if variant.is_async else read]}
+    with client(variant, authority, auth_of(variant)(ALICE), event_hooks=hooks) as driver:
         assert driver.get(registry.url + MANIFEST).status_code == 200
 
 
-def test_the_registry_may_be_named(face: Face, authority: Authority, registry: Registry) -> None:
+def test_the_registry_may_be_named(variant: ClientVariant, authority: Authority, registry: Registry) -> None:
     with Registry(authority, alice="wonderland") as other:
-        with client(face, authority, auth_of(face)(lambda _image: [ALICE], registry=registry.url)) as driver:
+        with client(
+            variant, authority, auth_of(variant)(lambda _image: [ALICE], registry=registry.url)
+        ) as driver:
             assert driver.get(other.url + MANIFEST).status_code == 401
             assert driver.get(registry.url + MANIFEST).status_code == 200
         assert len(other.requests) == 1
     for wrong in ("127.0.0.1", "ftp://x", "https://", "https://user:secret-word@host:port", ""):
         with pytest.raises(errors.ConfigError, match=r"is not an http\(s\) URL") as raised:
-            auth_of(face)(ALICE, registry=wrong)
+            auth_of(variant)(ALICE, registry=wrong)
         assert "secret-word" not in str(raised.value)
 
 
 def test_credentials_given_by_hand_are_for_the_first_registry(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     with Registry(authority, alice="wonderland") as other:
-        with client(face, authority, auth_of(face)(ALICE)) as driver:
+        with client(variant, authority, auth_of(variant)(ALICE)) as driver:
             assert driver.get(registry.url + MANIFEST).status_code == 200
             assert driver.get(other.url + MANIFEST).status_code == 401
         assert (other.authorizations, other.tokens.requests) == ([""], [])
 
 
 @pytest.mark.parametrize("given", [("alice", "wonderland"), "alice:wonderland", [ALICE, None]])
-def test_what_is_no_credential_is_known_at_once_and_not_shown(face: Face, given: Any) -> None:
+def test_what_is_no_credential_is_known_at_once_and_not_shown(variant: ClientVariant, given: Any) -> None:
     """httpx takes a tuple of two strings for a name and a password."""
     with pytest.raises(errors.ConfigError, match=r"RegistryCredential\(username, password\)") as raised:
-        auth_of(face)(given)
+        auth_of(variant)(given)
     assert "wonderland" not in str(raised.value)
 
 
 @pytest.mark.parametrize("code", [401, 403])
 def test_what_the_storage_says_is_the_callers_however_long_9_16(
-    code: int, face: Face, authority: Authority, registry: Registry
+    code: int, variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     """It is not the registry that refuses. So nothing of it is read before the caller reads it."""
     said = b"x" * 200_000
@@ -669,7 +703,7 @@ def test_what_the_storage_says_is_the_callers_however_long_9_16(
         there = Answer(307, headers={"Location": f"{storage.url}/blob"})
         answer = registry.respond
         registry.respond = lambda request: there if authorization(request) else answer(request)
-        with client(face, authority, auth_of(face)(ALICE), follow_redirects=True) as driver:
+        with client(variant, authority, auth_of(variant)(ALICE), follow_redirects=True) as driver:
             response = driver.get(registry.url + MANIFEST)
         assert (response.status_code, response.content) == (code, said)
         assert storage.authorizations == [""]
@@ -677,7 +711,7 @@ def test_what_the_storage_says_is_the_callers_however_long_9_16(
 
 @pytest.mark.parametrize("asks_for_basic", [False, True])
 def test_what_a_registry_says_carries_no_credential(
-    asks_for_basic: bool, face: Face, authority: Authority
+    asks_for_basic: bool, variant: ClientVariant, authority: Authority
 ) -> None:
     """Responses and errors hold their requests, which are pickled with them, after redirects too."""
     ways = {
@@ -691,7 +725,7 @@ def test_what_a_registry_says_carries_no_credential(
         registry.respond = lambda request: (
             ways[request.path] if authorization(request) and request.path in ways else answer(request)
         )
-        with client(face, authority, auth_of(face)(ALICE)) as driver:
+        with client(variant, authority, auth_of(variant)(ALICE)) as driver:
             for path, follow in (
                 (MANIFEST, False),
                 ("/v2/team/app/there", True),
@@ -700,7 +734,7 @@ def test_what_a_registry_says_carries_no_credential(
                 kept.append(driver.get(registry.url + path, follow_redirects=follow))
             kept.append(kept[-1].next_request)
             for path in ("/v2/team/app/gone", "/v2/team/app/to-gone"):
-                with pytest.raises(face.library.RemoteProtocolError) as caught:
+                with pytest.raises(variant.library.RemoteProtocolError) as caught:
                     driver.get(registry.url + path, follow_redirects=True)
                 kept += [caught.value, caught.value.request]
         signed = [shown for shown in registry.authorizations if shown]
@@ -711,18 +745,20 @@ def test_what_a_registry_says_carries_no_credential(
 
 
 def test_nor_does_an_error_of_the_token_endpoint(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     registry.tokens.respond = lambda _request: Answer(hang_up=True)
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
-        with pytest.raises(face.library.RemoteProtocolError) as caught:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
+        with pytest.raises(variant.library.RemoteProtocolError) as caught:
             driver.get(registry.url + MANIFEST)
     secret = basic("alice", "wonderland")
     assert registry.tokens.authorizations == [secret]
     assert secret.partition(" ")[2].encode() not in pickle.dumps([caught.value, caught.value.request])
 
 
-def test_nor_does_a_token_that_a_hook_has_read(face: Face, authority: Authority, registry: Registry) -> None:
+def test_nor_does_a_token_that_a_hook_has_read(
+    variant: ClientVariant, authority: Authority, registry: Registry
+) -> None:
     """The answer of the token endpoint is in the history of the registry's, and is pickled with it."""
     read: list[str] = []
 
@@ -734,8 +770,8 @@ def test_nor_does_a_token_that_a_hook_has_read(face: Face, authority: Authority,
         await response.aread()
         read.append(response.text)
 
-    hooks = {"response": [anote if face.is_async else note]}
-    with client(face, authority, auth_of(face)(ALICE), event_hooks=hooks) as driver:
+    hooks = {"response": [anote if variant.is_async else note]}
+    with client(variant, authority, auth_of(variant)(ALICE), event_hooks=hooks) as driver:
         response = driver.get(registry.url + MANIFEST)
     assert response.json()["user"] == "alice"
     assert any("token-1" in text for text in read)
@@ -744,7 +780,7 @@ def test_nor_does_a_token_that_a_hook_has_read(face: Face, authority: Authority,
 
 @pytest.mark.parametrize("whose", ["registry", "token endpoint"])
 def test_an_answer_that_breaks_off_is_an_error_about_its_request(
-    whose: str, face: Face, authority: Authority, registry: Registry
+    whose: str, variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     """Whoever handles an error asks it for its request: without one that is a RuntimeError."""
 
@@ -755,14 +791,16 @@ def test_an_answer_that_breaks_off_is_an_error_about_its_request(
     server = registry if whose == "registry" else registry.tokens
     status = 401 if whose == "registry" else 200
     server.respond = lambda _: Answer(status, chunks=broken(), headers=registry.challenge())
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
-        with pytest.raises(face.library.RemoteProtocolError) as caught:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
+        with pytest.raises(variant.library.RemoteProtocolError) as caught:
             driver.get(registry.url + MANIFEST)
     assert str(caught.value.request.url).startswith(server.url)
     assert "Authorization" not in caught.value.request.headers
 
 
-def test_what_the_caller_has_set_is_the_callers(face: Face, authority: Authority, registry: Registry) -> None:
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+def test_what_the_caller_has_set_is_the_callers(
+    variant: ClientVariant, authority: Authority, registry: Registry
+) -> None:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         response = driver.get(registry.url + MANIFEST, headers={"Authorization": "Bearer own"})
     assert response.request.headers["Authorization"] == "Bearer own"

@@ -20,8 +20,8 @@ from kubeauth.registry._auth import RegistryAuth
 from kubeauth.registry._values import RegistryCredential
 from kubeauth.testing import Answer, Authority
 from kubeauth.testing._http import RawRequest
-from tests.faces import Face
 from tests.registry.servers import Registry, auth_of, client
+from tests.support.clients import ClientVariant
 
 ALICE = RegistryCredential("alice", "wonderland")
 URL = "https://registry.test/v2/team/app/manifests/v1"
@@ -202,11 +202,11 @@ def test_a_hook_that_asks_while_its_thread_asks_does_not_wait_for_itself() -> No
 
 
 def test_connections_are_not_held_while_others_ask(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     """Ten callers, and two connections: who waits for a token holds none."""
-    limits = face.library.Limits(max_connections=2, max_keepalive_connections=0)
-    with client(face, authority, auth_of(face)(ALICE), limits=limits, timeout=30) as driver:
+    limits = variant.library.Limits(max_connections=2, max_keepalive_connections=0)
+    with client(variant, authority, auth_of(variant)(ALICE), limits=limits, timeout=30) as driver:
         with ThreadPoolExecutor(10) as pool:
             answers = list(
                 pool.map(lambda _: driver.get(f"{registry.url}/v2/team/app/manifests/v1"), range(10))
@@ -215,7 +215,7 @@ def test_connections_are_not_held_while_others_ask(
 
 
 def test_nobody_waits_longer_for_others_than_for_an_answer(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     """Who has no time limit asks for a token, and gets no answer. Others have a limit, and the same auth."""
     url = f"{registry.url}/v2/team/app/manifests/v1"
@@ -230,15 +230,15 @@ def test_nobody_waits_longer_for_others_than_for_an_answer(
     def asked(driver: Any) -> Any:
         """On a busy machine the registry itself may take longer than their limit: they ask again."""
         for _ in range(10):
-            with suppress(face.library.ReadTimeout):
+            with suppress(variant.library.ReadTimeout):
                 return driver.get(url)
         return driver.get(url)
 
     registry.tokens.respond = issue
-    auth = auth_of(face)(ALICE)
+    auth = auth_of(variant)(ALICE)
     with (
-        client(face, authority, auth, timeout=None) as patient,
-        client(face, authority, auth, timeout=face.library.Timeout(30, read=2)) as impatient,
+        client(variant, authority, auth, timeout=None) as patient,
+        client(variant, authority, auth, timeout=variant.library.Timeout(30, read=2)) as impatient,
         ThreadPoolExecutor(11) as pool,
     ):
         waiting = pool.submit(patient.get, url)
@@ -284,15 +284,17 @@ def wait_for_three_more(done: list[int], calls: list[Future[None]]) -> None:
 
 @pytest.mark.parametrize("asks_for_basic", [True, False])
 def test_a_password_that_rotates_under_load_fails_nobody(
-    face: Face, authority: Authority, asks_for_basic: bool
+    variant: ClientVariant, authority: Authority, asks_for_basic: bool
 ) -> None:
     """Each time all tokens end with the password. No request meets two rotations: the next waits for all callers."""
     with Registry(authority, asks_for_basic=asks_for_basic, alice="p0") as registry:
         done = [0] * 4
         outcomes: Counter[Any] = Counter()
         is_over = threading.Event()
-        limits = face.library.Limits(max_keepalive_connections=0)
-        with client(face, authority, auth_of(face)(Rotating(registry)), timeout=30, limits=limits) as driver:
+        limits = variant.library.Limits(max_keepalive_connections=0)
+        with client(
+            variant, authority, auth_of(variant)(Rotating(registry)), timeout=30, limits=limits
+        ) as driver:
 
             def call(number: int) -> None:
                 while not is_over.is_set():

@@ -18,8 +18,8 @@ from kubeauth.registry._token import MAX_REPLY
 from kubeauth.registry._values import RegistryCredential
 from kubeauth.testing import Answer, Authority
 from kubeauth.testing._http import RawRequest
-from tests.faces import FACES, Face
 from tests.registry.servers import Registry, Server, auth_of, authorization, basic, client
+from tests.support.clients import VARIANTS, ClientVariant
 from tests.support.frames import package_locals
 
 PASSWORD = "sentinel-of-alice"
@@ -65,11 +65,11 @@ def challenged(realm: str) -> Callable[[RawRequest], Answer]:
     ],
 )  # fmt: skip
 def test_an_unsafe_realm_is_not_asked_9_6_9_15(
-    face: Face, authority: Authority, realm: str, why: str
+    variant: ClientVariant, authority: Authority, realm: str, why: str
 ) -> None:
     with Server(lambda _: Answer(200, {"token": "t"})) as plain:
         with Server(challenged(realm.format(port=plain.listener.port)), authority) as server:
-            with client(face, authority, auth_of(face)(ALICE)) as driver:
+            with client(variant, authority, auth_of(variant)(ALICE)) as driver:
                 with pytest.raises(errors.ChallengeError, match=why) as raised:
                     driver.get(server.url + MANIFEST)
             assert len(server.requests) == 1
@@ -77,36 +77,38 @@ def test_an_unsafe_realm_is_not_asked_9_6_9_15(
     assert "pw-of-mallory" not in str(raised.value) + raised.value.realm
 
 
-def test_a_realm_on_another_host_is_asked_9_15(face: Face, authority: Authority, registry: Registry) -> None:
+def test_a_realm_on_another_host_is_asked_9_15(
+    variant: ClientVariant, authority: Authority, registry: Registry
+) -> None:
     """That is how Docker's hub has it. The registry was asked over TLS, and says whom it trusts."""
     registry.realm = registry.realm.replace("127.0.0.1", "localhost")
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         assert driver.get(registry.url + MANIFEST).status_code == 200
     assert registry.tokens.authorizations == [basic("alice", PASSWORD)]
 
 
 def test_a_plain_registry_may_have_a_plain_realm_on_its_own_host_9_15(
-    face: Face, authority: Authority
+    variant: ClientVariant, authority: Authority
 ) -> None:
     with Registry(alice=PASSWORD) as registry:
         for host in ("127.0.0.1", "localhost"):  # both are this machine
             registry.realm = f"http://{host}:{registry.tokens.listener.port}/token"
-            with client(face, authority, auth_of(face)(ALICE)) as driver:
+            with client(variant, authority, auth_of(variant)(ALICE)) as driver:
                 assert driver.get(registry.url + MANIFEST).status_code == 200
         asked = len(registry.tokens.requests)
         for host in ("192.0.2.1", "registry.invalid"):
             registry.realm = f"http://{host}/token"
-            with client(face, authority, auth_of(face)(ALICE)) as driver:
+            with client(variant, authority, auth_of(variant)(ALICE)) as driver:
                 with pytest.raises(errors.ChallengeError, match="http on another host"):
                     driver.get(registry.url + MANIFEST)
         assert len(registry.tokens.requests) == asked
 
 
 def test_a_plain_registry_may_have_a_safe_realm_9_15(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     with Server(registry.serve) as plain:
-        with client(face, authority, auth_of(face)(ALICE)) as driver:
+        with client(variant, authority, auth_of(variant)(ALICE)) as driver:
             assert driver.get(plain.url + MANIFEST).status_code == 200
 
 
@@ -116,12 +118,12 @@ def test_a_plain_registry_may_have_a_safe_realm_9_15(
     "no credential is sent there, and none is dropped because of it",
 )
 def test_a_challenge_from_elsewhere_is_not_believed_9_16(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     """The registry redirects, and whoever is there asks for a password."""
     with Server(challenged(registry.realm), authority) as elsewhere:
         registry.respond = lambda _: Answer(307, {}, headers={"Location": elsewhere.url + "/blob"})
-        with client(face, authority, auth_of(face)(ALICE), follow_redirects=True) as driver:
+        with client(variant, authority, auth_of(variant)(ALICE), follow_redirects=True) as driver:
             response = driver.get(registry.url + MANIFEST)
         assert (response.status_code, elsewhere.authorizations) == (401, [""])
     assert registry.tokens.requests == []
@@ -134,7 +136,7 @@ def test_a_challenge_from_elsewhere_is_not_believed_9_16(
 )
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refusal_from_elsewhere_burns_no_credential_9_16(
-    face: Face, authority: Authority, registry: Registry, status: int
+    variant: ClientVariant, authority: Authority, registry: Registry, status: int
 ) -> None:
     ours = registry.serve
     with Server(lambda _: Answer(status, {"theirs": "expired"}), authority) as storage:
@@ -146,7 +148,7 @@ def test_a_refusal_from_elsewhere_burns_no_credential_9_16(
 
         registry.respond = serve
         bob = RegistryCredential("bob", "x")
-        with client(face, authority, auth_of(face)([ALICE, bob]), follow_redirects=True) as driver:
+        with client(variant, authority, auth_of(variant)([ALICE, bob]), follow_redirects=True) as driver:
             response = driver.get(registry.url + "/v2/team/app/blobs/sha256:0")
         assert (response.status_code, response.json()) == (status, {"theirs": "expired"})
     assert len(registry.tokens.requests) == 1
@@ -157,7 +159,9 @@ def test_a_refusal_from_elsewhere_burns_no_credential_9_16(
     "challenges, rejections and redirects from another host",
     "no credential is sent there, and none is dropped because of it",
 )
-def test_storage_never_sees_the_token_9_15_9_17(face: Face, authority: Authority, registry: Registry) -> None:
+def test_storage_never_sees_the_token_9_15_9_17(
+    variant: ClientVariant, authority: Authority, registry: Registry
+) -> None:
     """The registry sends who may have a blob to somebody else's storage, on another port of the same host."""
     ours = registry.serve
     with (
@@ -170,33 +174,33 @@ def test_storage_never_sees_the_token_9_15_9_17(face: Face, authority: Authority
                 if (answer := ours(request)).status == 200
                 else answer
             )
-            with client(face, authority, auth_of(face)(ALICE), follow_redirects=True) as driver:
+            with client(variant, authority, auth_of(variant)(ALICE), follow_redirects=True) as driver:
                 for _ in range(2):  # signed after a 401, and at once
                     assert driver.get(registry.url + "/v2/team/app/blobs/sha256:0").status_code == 200
             assert there.authorizations == ["", ""]
 
 
-@pytest.mark.parametrize("face", [face for face in FACES if not face.is_async], ids=str)
-def test_a_token_follows_to_https_on_the_same_host_9_17(face: Face) -> None:
+@pytest.mark.parametrize("variant", [variant for variant in VARIANTS if not variant.is_async], ids=str)
+def test_a_token_follows_to_https_on_the_same_host_9_17(variant: ClientVariant) -> None:
     """As both libraries have it, from port 80 to port 443. What is asked for there is not believed."""
     seen = []
 
     def answer(request: Any) -> Any:
         seen.append((str(request.url), request.headers.get("Authorization", "")))
         if request.url.path == "/token":
-            return face.library.Response(200, json={"token": "t"})
+            return variant.library.Response(200, json={"token": "t"})
         if request.url.scheme == "https":
-            return face.library.Response(
+            return variant.library.Response(
                 401, headers={"WWW-Authenticate": 'Bearer realm="https://evil.test/"'}
             )
         if "Authorization" not in request.headers:
-            return face.library.Response(
+            return variant.library.Response(
                 401, headers={"WWW-Authenticate": 'Bearer realm="http://reg.test/token"'}
             )
-        return face.library.Response(307, headers={"Location": f"https://reg.test{MANIFEST}"})
+        return variant.library.Response(307, headers={"Location": f"https://reg.test{MANIFEST}"})
 
-    auth, transport = auth_of(face)(ALICE), face.library.MockTransport(answer)
-    with face.library.Client(auth=auth, transport=transport, follow_redirects=True) as it:
+    auth, transport = auth_of(variant)(ALICE), variant.library.MockTransport(answer)
+    with variant.library.Client(auth=auth, transport=transport, follow_redirects=True) as it:
         assert it.get(f"http://reg.test{MANIFEST}").status_code == 401
     assert seen[-1] == (f"https://reg.test{MANIFEST}", "Bearer t")
     assert all("evil" not in url for url, _ in seen)
@@ -210,12 +214,12 @@ def test_a_token_follows_to_https_on_the_same_host_9_17(face: Face) -> None:
 @pytest.mark.parametrize("follow", [True, False])
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_token_endpoint_that_redirects_gets_nobody_a_password_9_15(
-    face: Face, authority: Authority, registry: Registry, follow: bool, status: int
+    variant: ClientVariant, authority: Authority, registry: Registry, follow: bool, status: int
 ) -> None:
     with Server(lambda _: Answer(200, {"token": "theirs", "access_token": "theirs"}), authority) as elsewhere:
         registry.tokens.respond = lambda _: Answer(status, {}, headers={"Location": elsewhere.url + "/token"})
         for credential in (ALICE, RegistryCredential(identity_token=PASSWORD)):
-            with client(face, authority, auth_of(face)(credential), follow_redirects=follow) as driver:
+            with client(variant, authority, auth_of(variant)(credential), follow_redirects=follow) as driver:
                 with pytest.raises(errors.ChallengeError, match=r"redirects|it answered 30"):
                     driver.get(registry.url + MANIFEST)
         for request in elsewhere.requests:
@@ -224,7 +228,7 @@ def test_a_token_endpoint_that_redirects_gets_nobody_a_password_9_15(
 
 
 def test_a_token_endpoint_may_redirect_to_itself(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     ours = registry.issue
     registry.tokens.respond = lambda request: (
@@ -232,7 +236,7 @@ def test_a_token_endpoint_may_redirect_to_itself(
         if request.path.startswith("/v2/token")
         else Answer(307, {}, headers={"Location": "/v2" + request.path})
     )
-    with client(face, authority, auth_of(face)(ALICE), follow_redirects=True) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE), follow_redirects=True) as driver:
         assert driver.get(registry.url + MANIFEST).status_code == 200
 
 
@@ -274,10 +278,10 @@ IGNORE_TRIO = pytest.mark.filterwarnings("ignore:.*:pytest.PytestUnraisableExcep
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
 def test_a_reply_that_makes_no_sense_9_10(
-    face: Face, authority: Authority, registry: Registry, answer: Answer, why: str
+    variant: ClientVariant, authority: Authority, registry: Registry, answer: Answer, why: str
 ) -> None:
     registry.tokens.respond = lambda _: answer
-    with client(face, authority, auth_of(face)([ALICE, RegistryCredential("bob", "x")])) as driver:
+    with client(variant, authority, auth_of(variant)([ALICE, RegistryCredential("bob", "x")])) as driver:
         with pytest.raises(errors.ChallengeError, match=why) as raised:
             driver.get(registry.url + MANIFEST)
     assert (raised.value.realm, raised.value.status_code) == (registry.realm, answer.status)
@@ -287,9 +291,9 @@ def test_a_reply_that_makes_no_sense_9_10(
 @pytest.mark.attack(
     "RegistryAuth", "401 or 403 to every request, with any number of credentials", "at most 15 requests"
 )
-def test_a_401_for_ever_ends(face: Face, authority: Authority, registry: Registry) -> None:
+def test_a_401_for_ever_ends(variant: ClientVariant, authority: Authority, registry: Registry) -> None:
     registry.respond = lambda _: Answer(401, {}, headers=registry.challenge("repository:team/app:pull"))
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         assert driver.get(registry.url + MANIFEST).status_code == 401
         assert (len(registry.requests), len(registry.tokens.requests)) == (2, 1)
         # The token that is kept, and a new one.
@@ -302,7 +306,7 @@ def test_a_401_for_ever_ends(face: Face, authority: Authority, registry: Registr
 )
 @pytest.mark.parametrize("is_known", [True, False])
 def test_any_number_of_credentials_costs_a_few_requests(
-    face: Face, authority: Authority, registry: Registry, is_known: bool
+    variant: ClientVariant, authority: Authority, registry: Registry, is_known: bool
 ) -> None:
     """httpx ends a request after 20 redirects, and counts ours."""
     many = [RegistryCredential(f"user-{number}", "x") for number in range(50)]
@@ -311,7 +315,7 @@ def test_any_number_of_credentials_costs_a_few_requests(
         registry.respond = lambda _: Answer(
             403 if registry.tokens.requests else 401, {}, headers=registry.challenge()
         )
-    with client(face, authority, auth_of(face)(lambda _image: many)) as driver:
+    with client(variant, authority, auth_of(variant)(lambda _image: many)) as driver:
         if is_known:
             assert driver.get(registry.url + MANIFEST).status_code == 403
         else:
@@ -327,7 +331,7 @@ def test_any_number_of_credentials_costs_a_few_requests(
 )
 @IGNORE_TRIO
 def test_a_401_without_end_is_not_read_to_its_end(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     ours = registry.serve
 
@@ -336,7 +340,7 @@ def test_a_401_without_end_is_not_read_to_its_end(
         return Answer(401, b"", headers=answer.headers, chunks=endless()) if answer.status == 401 else answer
 
     registry.respond = serve
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         assert driver.get(registry.url + MANIFEST).status_code == 200
         registry.tokens.respond = lambda _: Answer(200, {"token": "unknown"})
         registry.revoke()
@@ -349,7 +353,9 @@ def test_a_401_without_end_is_not_read_to_its_end(
     "a 401 with an endless body, a compression bomb or an invalid length",
     "it is neither read to its end nor decompressed",
 )
-def test_a_401_that_is_a_bomb_is_not_unpacked(face: Face, authority: Authority, registry: Registry) -> None:
+def test_a_401_that_is_a_bomb_is_not_unpacked(
+    variant: ClientVariant, authority: Authority, registry: Registry
+) -> None:
     """Both libraries read a response before they send the next request, and unpack what they read."""
     ours = registry.serve
     bomb = gzip.compress(gzip.compress(bytes(2**24)))
@@ -362,7 +368,7 @@ def test_a_401_that_is_a_bomb_is_not_unpacked(face: Face, authority: Authority, 
         return Answer(401, bomb, headers={**answer.headers, "Content-Encoding": "gzip, gzip"})
 
     registry.respond = serve
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         response = driver.get(registry.url + MANIFEST)
     assert (response.status_code, [each.content for each in response.history]) == (200, [b"", b""])
 
@@ -374,11 +380,11 @@ def test_a_401_that_is_a_bomb_is_not_unpacked(face: Face, authority: Authority, 
 )
 @pytest.mark.parametrize("padding", ["x" * 9000, '",' * 5000])
 def test_a_challenge_that_is_too_long_is_none(
-    face: Face, authority: Authority, registry: Registry, padding: str
+    variant: ClientVariant, authority: Authority, registry: Registry, padding: str
 ) -> None:
     challenge = registry.challenge(more=f',more="{padding}"')
     registry.respond = lambda _: Answer(401, {}, headers=challenge)
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         assert driver.get(registry.url + MANIFEST).status_code == 401
     assert registry.tokens.requests == []
 
@@ -389,21 +395,21 @@ def test_a_challenge_that_is_too_long_is_none(
     "ignored, or reduced to what the request needs",
 )
 def test_a_registry_that_wants_every_scope_gets_what_the_request_needs(
-    face: Face, authority: Authority, registry: Registry
+    variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
     ours = registry.serve
     many = [f"repository:r{number}:pull" for number in range(100)]
     registry.respond = lambda request: (
         Answer(401, {}, headers=registry.challenge(*many)) if not authorization(request) else ours(request)
     )
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         assert driver.get(registry.url + MANIFEST).status_code == 200
     assert registry.tokens.requests[0].path.count("scope=") == 1
 
 
 @pytest.mark.attack("RegistryAuth", "secrets in errors, logs, reprs and tracebacks", "none")
 def test_no_secret_is_ever_shown(
-    face: Face, authority: Authority, registry: Registry, caplog: pytest.LogCaptureFixture
+    variant: ClientVariant, authority: Authority, registry: Registry, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever an endpoint repeats: in errors, what they hold, their pickles, and every log at DEBUG."""
     caplog.set_level(logging.DEBUG)
@@ -414,8 +420,8 @@ def test_no_secret_is_ever_shown(
             registry.tokens.respond = lambda _, said=said: Answer(  # type: ignore[misc]
                 403, {"errors": [{"message": f"no: {said}"}], "error_description": said}
             )
-            auth = auth_of(face)(credential)
-            with client(face, authority, auth) as driver:
+            auth = auth_of(variant)(credential)
+            with client(variant, authority, auth) as driver:
                 with pytest.raises(errors.ChallengeError) as raised:
                     driver.get(registry.url + MANIFEST)
             again = pickle.loads(pickle.dumps(raised.value))
@@ -428,7 +434,7 @@ def test_no_secret_is_ever_shown(
             assert len(held) > 1
             shown += [str(again), repr(again), again.reason, repr(auth), repr(vars(auth)), *held]
     registry.tokens.respond = registry.issue
-    with client(face, authority, auth_of(face)(ALICE)) as driver:
+    with client(variant, authority, auth_of(variant)(ALICE)) as driver:
         response = driver.get(registry.url + MANIFEST)
     shown += [
         repr(response),
@@ -439,11 +445,13 @@ def test_no_secret_is_ever_shown(
     assert [text for text in shown if PASSWORD in text or spelled in text or "token-1" in text] == []
 
 
-def test_a_certificate_that_is_not_trusted_is_the_librarys_error(face: Face, registry: Registry) -> None:
-    with face.drive(
-        lambda: face.PlainClient(auth=auth_of(face)(ALICE), verify=ssl.create_default_context())
+def test_a_certificate_that_is_not_trusted_is_the_librarys_error(
+    variant: ClientVariant, registry: Registry
+) -> None:
+    with variant.drive(
+        lambda: variant.PlainClient(auth=auth_of(variant)(ALICE), verify=ssl.create_default_context())
     ) as driver:
-        with pytest.raises(face.library.ConnectError):
+        with pytest.raises(variant.library.ConnectError):
             driver.get(registry.url + MANIFEST)
 
 
@@ -453,19 +461,19 @@ def test_a_certificate_that_is_not_trusted_is_the_librarys_error(face: Face, reg
     "it is neither read to its end nor decompressed",
 )
 @pytest.mark.parametrize("length", ["²", "9" * 5000, "-1", "1_0"])
-def test_a_401_with_an_invalid_length_is_not_read(face: Face, length: str) -> None:
+def test_a_401_with_an_invalid_length_is_not_read(variant: ClientVariant, length: str) -> None:
     """No transport of ours passes such a response on; others may."""
     challenge = {"WWW-Authenticate": 'Bearer realm="https://reg.test/token"'}
 
     def answer(request: Any) -> Any:
         if request.url.path == "/token":
-            return face.library.Response(200, json={"token": "t"})
+            return variant.library.Response(200, json={"token": "t"})
         if "Authorization" in request.headers:
-            return face.library.Response(200)
+            return variant.library.Response(200)
         headers = [(name.encode(), value.encode()) for name, value in challenge.items()]
         headers.append((b"Content-Length", length.encode("latin-1")))
-        return face.library.Response(401, headers=headers, stream=face.library.ByteStream(b"x"))
+        return variant.library.Response(401, headers=headers, stream=variant.library.ByteStream(b"x"))
 
-    auth, transport = auth_of(face)(ALICE), face.library.MockTransport(answer)
-    with face.library.Client(auth=auth, transport=transport) as it:
+    auth, transport = auth_of(variant)(ALICE), variant.library.MockTransport(answer)
+    with variant.library.Client(auth=auth, transport=transport) as it:
         assert it.get(f"https://reg.test{MANIFEST}").status_code == 200

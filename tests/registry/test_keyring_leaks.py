@@ -15,7 +15,7 @@ import pytest
 from kubeauth.errors import DockerConfigError
 from kubeauth.registry._keyring import Keyring
 from kubeauth.registry._node import NodeKeyring
-from tests.io.test_leaks import SENTINEL, assert_silent, everything_seen, locals_of
+from tests.config.test_leaks import SENTINEL, assert_silent, everything_seen, locals_of
 
 PAIR = base64.b64encode(f"u:{SENTINEL}".encode()).decode()
 GOOD: dict[str, Any] = {

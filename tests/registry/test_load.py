@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from kubeauth.errors import ConfigError, Problem, ProviderConfigError, RegistryError
 from kubeauth.registry._load import load_provider_config
-from tests.io.test_leaks import SENTINEL, assert_silent
+from tests.config.test_leaks import SENTINEL, assert_silent
 from tests.registry.configs import EXEC, VERSIONS, document, provider, token_attributes, written
 from tests.registry.test_config import YAML
 

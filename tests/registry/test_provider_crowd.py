@@ -29,7 +29,7 @@ from tests.registry.providers import (
     says,
     script_of,
 )
-from tests.residue import no_residue, wait_until
+from tests.support.residue import no_residue, wait_until
 
 POD = Pod("ns", "pod", "uid", "robot")
 THREADS, TASKS = 10, 40

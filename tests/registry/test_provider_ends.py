@@ -25,7 +25,7 @@ from kubeauth.registry import CredentialProviders, _provider
 from kubeauth.registry._load import load_provider_config
 from kubeauth.registry._provider import AskedProvider
 from kubeauth.registry._service_account import Account, ServiceAccount
-from tests.io.test_leaks import SENTINEL, assert_silent, everything_seen
+from tests.config.test_leaks import SENTINEL, assert_silent, everything_seen
 from tests.registry.providers import (
     IMAGE,
     HeldProvider,
@@ -36,7 +36,7 @@ from tests.registry.providers import (
     says,
     script_of,
 )
-from tests.residue import is_alive, no_residue, wait_until
+from tests.support.residue import is_alive, no_residue, wait_until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="these providers are for POSIX")
 

@@ -23,7 +23,7 @@ from kubeauth.registry import plugin
 from kubeauth.registry._wire import Response as Read
 from kubeauth.registry._wire import read_response, write_request
 from kubeauth.registry.plugin import Request, Response
-from tests.io.test_leaks import SENTINEL, everything_seen
+from tests.config.test_leaks import SENTINEL, everything_seen
 from tests.registry.configs import EXEC, VERSIONS
 from tests.registry.test_wire import line
 

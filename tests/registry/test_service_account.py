@@ -18,7 +18,7 @@ from kubeauth.registry._cluster_accounts import ClusterServiceAccounts
 from kubeauth.registry._providers import CredentialProviders, Lookup
 from kubeauth.registry._service_account import Pod, ServiceAccount
 from kubeauth.testing import Answer, APIServer, FakeClock, ProviderScript, Received
-from tests.io.test_leaks import assert_silent
+from tests.config.test_leaks import assert_silent
 from tests.registry.providers import IMAGE, TOKENS, Watching, providers_of, says
 
 POD = Pod("ns", "pod", "pod-uid", "robot")
@@ -72,16 +72,16 @@ def alook(providers: CredentialProviders, pod: Pod | None) -> Lookup:
     return asyncio.run(providers.alookup(IMAGE, pod=pod))
 
 
-COLOURS: dict[str, tuple[Look, Callable[[Known], Any]]] = {
+RUNTIMES: dict[str, tuple[Look, Callable[[Known], Any]]] = {
     "sync": (look, lambda known: known),
     "async": (alook, KnownAsync),
     "async, in a thread": (alook, lambda known: known),
 }
 
 
-@pytest.fixture(params=COLOURS)
-def colour(request: pytest.FixtureRequest) -> tuple[Look, Callable[[Known], Any]]:
-    return COLOURS[request.param]
+@pytest.fixture(params=RUNTIMES)
+def runtime(request: pytest.FixtureRequest) -> tuple[Look, Callable[[Known], Any]]:
+    return RUNTIMES[request.param]
 
 
 @pytest.fixture
@@ -100,11 +100,11 @@ class TestProvide:
 
     @pytest.mark.parametrize("pod", [None, NOBODY])
     def test_name_required_empty(
-        self, pod: Pod | None, colour: tuple[Look, Any], script: ProviderScript, caplog: pytest.LogCaptureFixture
+        self, pod: Pod | None, runtime: tuple[Look, Any], script: ProviderScript, caplog: pytest.LogCaptureFixture
     ) -> None:  # fmt: skip
         """4.14 a."""
         caplog.set_level(logging.DEBUG)
-        look, of = colour
+        look, of = runtime
         known = Known("token")
         (answer,) = look(sa_providers(script, of(known)), pod).answers
         assert (answer.matched, answer.failure, answer.service_account) == (True, None, None)
@@ -116,20 +116,20 @@ class TestProvide:
 
     @pytest.mark.parametrize("pod", [None, NOBODY])
     def test_name_not_required_empty(
-        self, pod: Pod | None, colour: tuple[Look, Any], script: ProviderScript
+        self, pod: Pod | None, runtime: tuple[Look, Any], script: ProviderScript
     ) -> None:
         """4.14 a: as without tokenAttributes."""
-        look, of = colour
+        look, of = runtime
         providers = sa_providers(script, of(Known("token")), requireServiceAccount=False)
         found = look(providers, pod)
         assert (len(found.credentials), found.answers[0].service_account) == (1, None)
         assert set(script.runs[0].request) == {"kind", "apiVersion", "image"}
 
     def test_required_annotation_missing(
-        self, colour: tuple[Look, Any], script: ProviderScript, caplog: pytest.LogCaptureFixture
+        self, runtime: tuple[Look, Any], script: ProviderScript, caplog: pytest.LogCaptureFixture
     ) -> None:
         """4.15, RequiredAnnotationNotFound: no failure, and no token is asked for."""
-        look, of = colour
+        look, of = runtime
         known = Known("token", other="x")
         providers = sa_providers(
             script, of(known), requiredServiceAccountAnnotationKeys=["a.io/role", "other"]
@@ -145,10 +145,10 @@ class TestProvide:
         [(RegistryError("no right to it"), "no right to it"), (RuntimeError("s3ntinel"), "RuntimeError")],
     )
     def test_token_request_fails(
-        self, error: Exception, words: str, colour: tuple[Look, Any], script: ProviderScript, caplog: pytest.LogCaptureFixture
+        self, error: Exception, words: str, runtime: tuple[Look, Any], script: ProviderScript, caplog: pytest.LogCaptureFixture
     ) -> None:  # fmt: skip
         """4.15: also if there is something that is kept, since the token comes first."""
-        look, of = colour
+        look, of = runtime
         known = Known("token")
         providers = sa_providers(script, of(known))
         assert len(look(providers, POD).credentials) == 1
@@ -163,10 +163,10 @@ class TestProvide:
         assert "The lookup goes on without it" in caplog.text
 
     def test_password_equals_token(
-        self, colour: tuple[Look, Any], script: ProviderScript, caplog: pytest.LogCaptureFixture
+        self, runtime: tuple[Look, Any], script: ProviderScript, caplog: pytest.LogCaptureFixture
     ) -> None:
         """4.17: whatever is to be kept. 3.16: before the key type is looked at."""
-        look, of = colour
+        look, of = runtime
         auth = {
             "a.io": {"username": "u", "password": "p"},
             "b.io": {"username": "s3ntinel", "password": "s3ntinel"},
@@ -190,9 +190,9 @@ class TestProvide:
         providers = sa_providers(script, Known("token"), cacheType="Token")
         assert len(look(providers, POD).credentials) == 1
 
-    def test_success(self, colour: tuple[Look, Any], script: ProviderScript) -> None:
+    def test_success(self, runtime: tuple[Look, Any], script: ProviderScript) -> None:
         """4.16, 4.21: fresh and kept alike are told for whom they are."""
-        look, of = colour
+        look, of = runtime
         known = Known("token", required="", optional="o", unlisted="x")
         providers = sa_providers(
             script,
@@ -269,9 +269,9 @@ class TestSources:
          ("s3ntinel", ["uid-1"], "said"), ("s3ntinel", "uid-1", 5), ("s3ntinel", "uid-1", ["said"])],
     )  # fmt: skip
     def test_what_is_no_text_fails_this_provider_alone_3_17(
-        self, token: Any, uid: Any, annotation: Any, colour: tuple[Look, Any], script: ProviderScript, caplog: pytest.LogCaptureFixture
+        self, token: Any, uid: Any, annotation: Any, runtime: tuple[Look, Any], script: ProviderScript, caplog: pytest.LogCaptureFixture
     ) -> None:  # fmt: skip
-        look, of = colour
+        look, of = runtime
         known = Known(token, uid=uid, said=annotation)
         found = look(sa_providers(script, of(known), optionalServiceAccountAnnotationKeys=["said"]), POD)
         (failure,) = found.failures

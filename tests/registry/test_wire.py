@@ -19,7 +19,7 @@ from kubeauth.registry._wire import (
     write_request,
     write_response,
 )
-from tests.io.test_leaks import SENTINEL
+from tests.config.test_leaks import SENTINEL
 from tests.registry.configs import EXEC, VERSIONS
 
 V1 = f"{EXEC}/v1"

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import residue
+from tests.support import residue
 
 JUDGED_FROM = 120.0
 """Seconds. Before that an allocator has not seen everything yet."""

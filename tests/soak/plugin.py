@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives import serialization
 
 from kubeauth.testing import Authority
 from kubeauth.testing._programs import build_shebang
-from tests.oidc_issuer import Issuer
 from tests.soak.plan import Plan
+from tests.support.oidc_issuer import Issuer
 
 USERS = ("cert", "token")
 

@@ -21,7 +21,6 @@ import trio
 
 import kubeauth
 import kubeauth.httpx2
-from tests import residue
 from tests.e2e.cluster import ControlPlane
 from tests.soak.callers import Crew, Watcher, Worker
 from tests.soak.gauges import Gauges, Left, settled
@@ -33,12 +32,13 @@ from tests.soak.server import NAMESPACE, Audit, Killer
 from tests.soak.sessions import AsyncSession, BlockingSession, drive
 from tests.soak.tally import Tally, nothing_escapes
 from tests.soak.verdict import Run as PluginRun
+from tests.support import residue
 
 # Imported before there are threads: httpx and anyio import these when they are first used, and trio does not bear
 # being imported by two threads at once.
 _LOADED = httpcore, httpcore2, trio
 
-COLOURS = ("threads", "asyncio", "trio")
+RUNTIMES = ("threads", "asyncio", "trio")
 LIBRARIES = {"httpx": (kubeauth, httpx), "httpx2": (kubeauth.httpx2, httpx2)}
 
 
@@ -47,15 +47,15 @@ class Place:
     """A client: its number, and what it is made of."""
 
     number: int
-    colour: str
+    runtime: str
     library: str
     user: str
 
 
 PLACES = [
-    Place(number, colour, library, user)
-    for number, (colour, library, user) in enumerate(
-        (colour, library, user) for colour in COLOURS for library in LIBRARIES for user in USERS
+    Place(number, runtime, library, user)
+    for number, (runtime, library, user) in enumerate(
+        (runtime, library, user) for runtime in RUNTIMES for library in LIBRARIES for user in USERS
     )
 ]
 
@@ -123,12 +123,12 @@ class Soak:
 
     def _start(self, crew: Crew, threads: list[threading.Thread]) -> None:
         """Every place has a client, and every client somebody who works and somebody who watches."""
-        blocking = [place for place in PLACES if place.colour == "threads"]
+        blocking = [place for place in PLACES if place.runtime == "threads"]
         threads += [threading.Thread(target=self._run_blocking, args=(place, crew)) for place in blocking]
-        for colour in ("asyncio", "trio"):
+        for runtime in ("asyncio", "trio"):
             threads.append(
                 threading.Thread(
-                    target=anyio.run, args=(self._main, crew, colour), kwargs={"backend": colour}
+                    target=anyio.run, args=(self._main, crew, runtime), kwargs={"backend": runtime}
                 )
             )
         for thread in threads:
@@ -195,10 +195,10 @@ class Soak:
             drive(work.run())
             watcher.join()
 
-    async def _main(self, crew: Crew, colour: str) -> None:
+    async def _main(self, crew: Crew, runtime: str) -> None:
         async with anyio.create_task_group() as group:
             for place in PLACES:
-                if place.colour == colour:
+                if place.runtime == runtime:
                     group.start_soon(self._run_async, place, crew)
 
     async def _run_async(self, place: Place, crew: Crew) -> None:

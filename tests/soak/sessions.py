@@ -1,4 +1,4 @@
-"""One way to talk to a client of any colour, so that callers are written once.
+"""One way to talk to a client of any runtime, so that callers are written once.
 
 The callers are coroutines. On asyncio and trio they are just that; for a client that blocks, nothing they await ever
 suspends, and a thread drives each from its start to its end in one go.

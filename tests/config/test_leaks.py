@@ -1,0 +1,179 @@
+"""No secret in a repr, an error, a traceback with its locals, a log line or a pickle."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import pickle
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pytest
+
+import kubeauth
+from kubeauth.errors import KubeAuthError
+from tests.support.frames import package_frames
+from tests.support.kubeconfigs import EXTENSION, V1, document
+
+SENTINEL = "s3ntinel"
+ENCODED = base64.b64encode(SENTINEL.encode()).decode()
+
+SECRETS: dict[str, Any] = {
+    "token": SENTINEL,
+    "client-certificate-data": ENCODED,
+    "client-key-data": ENCODED,
+    "exec": {
+        "apiVersion": V1,
+        "command": "plug",
+        "interactiveMode": "Never",
+        "args": [SENTINEL],
+        "env": [{"name": "A", "value": SENTINEL}],
+        "installHint": SENTINEL,
+    },
+}
+CLUSTER: dict[str, Any] = {
+    "proxy-url": f"http://u:{SENTINEL}@proxy:1",
+    "certificate-authority-data": ENCODED,
+    "extensions": [{"name": EXTENSION, "extension": {"a": SENTINEL}}],
+}
+BREAKAGES: dict[str, dict[str, Any]] = {
+    "two methods": document(CLUSTER, {**SECRETS, "username": "n", "password": SENTINEL}),
+    "wrong type": document(CLUSTER, {**SECRETS, "username": [SENTINEL]}),
+    "bad base64": document(CLUSTER, {**SECRETS, "client-key-data": f"%{SENTINEL}"}),
+    "bad proxy": document({**CLUSTER, "proxy-url": f"socks5h://u:{SENTINEL}@proxy"}, SECRETS),
+    "unparsable proxy": document({**CLUSTER, "proxy-url": f"http://u:{SENTINEL}\n@proxy"}, SECRETS),
+    "bad server": document({**CLUSTER, "server": f"ftp://u:{SENTINEL}@h"}, SECRETS),
+    "duplicate": document(CLUSTER, SECRETS, users=[{"name": "u", "user": SECRETS}] * 2),
+    "missing file": document(
+        CLUSTER, {**SECRETS, "client-certificate-data": None, "client-certificate": "/nope"}
+    ),
+    "missing context": {**document(CLUSTER, SECRETS), "current-context": "gone"},
+    "missing user": document(CLUSTER, SECRETS, users=[{"name": "other", "user": SECRETS}]),
+    "wrong kind": document(CLUSTER, SECRETS, kind="Secret"),
+    "auth provider": document(
+        CLUSTER, {"auth-provider": {"name": "gcp", "config": {"access-token": SENTINEL}}}
+    ),
+    "odd value": {
+        **document(CLUSTER, SECRETS),
+        "extensions": [{"name": "e", "extension": SENTINEL.encode()}],
+    },
+    "key as path": document(
+        user={"client-certificate-data": "YQ==", "client-key": f"-----BEGIN PRIVATE KEY-----\n{SENTINEL}\n"}
+    ),
+    "token as path": document(user={"tokenFile": f"-----BEGIN {SENTINEL}"}),
+    "insecure": document({**CLUSTER, "insecure-skip-tls-verify": True}, SECRETS),
+}
+TEXTS = {
+    "unclosed": f"users: [{{name: u, user: {{token: {SENTINEL}",
+    "alias": f"users: *{SENTINEL}",
+    "not yaml": f"a: {SENTINEL}: {SENTINEL}",
+    "not json": f'{{"token": "{SENTINEL}", }}x',
+    "surrogate": f'{{"token": "{SENTINEL}\\ud800" "x"}}',
+    "invalid utf-8": f"token: {SENTINEL}".encode() + b"\xff",
+    "scalar": SENTINEL,
+}
+
+
+def everything_seen(error: BaseException) -> str:
+    """What a debugger, a crash reporter or a nosy logger would get from an error."""
+    seen: list[str] = []
+    while True:
+        seen += [str(error), repr(error), repr(error.args), repr(vars(error)), repr(pickle.dumps(error))]
+        seen += traceback.format_exception(error)
+        seen += list(locals_of(error.__traceback__))
+        following = error.__cause__ or error.__context__
+        if following is None:
+            return "\n".join(seen)
+        error = following
+
+
+def locals_of(trace: TracebackType | None) -> list[str]:
+    """The locals of our own frames: what the caller holds is the caller's."""
+    return [f"{name}={value!r}" for frame in package_frames(trace) for name, value in frame.f_locals.items()]
+
+
+def assert_silent(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    for text in (everything_seen(error), caplog.text):
+        assert SENTINEL not in text
+        assert ENCODED not in text
+
+
+@pytest.mark.parametrize(
+    ("broken", "form"),
+    [
+        pytest.param(broken, form, id=f"{name}-{form}")
+        for name, broken in BREAKAGES.items()
+        for form in ("dict", "bytes", "str", "file")
+        if form == "dict" or name != "odd value"  # which no JSON could hold
+    ],
+)
+def test_broken_kubeconfigs_do_not_leak(
+    broken: dict[str, Any], form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    source: Any = broken
+    if form != "dict":
+        source = json.dumps(broken).encode()
+    if form == "file":
+        (tmp_path / "config").write_bytes(source)
+        source = tmp_path / "config"
+    if form == "str":
+        source = source.decode()
+    with pytest.raises(KubeAuthError) as caught:
+        kubeauth.load_config(source)
+    assert_silent(caught.value, caplog)
+
+
+@pytest.mark.parametrize(
+    "source", [f"token: {SENTINEL}", f"{{a: {SENTINEL}}}", f"users:\n- {SENTINEL}", f"a{SENTINEL}: " * 999]
+)
+def test_text_where_a_path_belongs_does_not_leak(source: str, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(KubeAuthError, match="encode it") as caught:
+        kubeauth.load_config(source)
+    assert_silent(caught.value, caplog)
+
+
+@pytest.mark.parametrize("form", ["bytes", "file"])
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
+def test_unreadable_kubeconfigs_do_not_leak(
+    text: str | bytes, form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    source: Any = text.encode() if isinstance(text, str) else text
+    if form == "file":
+        (tmp_path / "config").write_bytes(source)
+        source = tmp_path / "config"
+    with pytest.raises(KubeAuthError) as caught:
+        kubeauth.load_config(source)
+    assert_silent(caught.value, caplog)
+
+
+def test_the_check_itself_would_notice(caplog: pytest.LogCaptureFixture) -> None:
+    def leaky() -> None:
+        raise KubeAuthError(f"token {SENTINEL}")
+
+    with pytest.raises(KubeAuthError) as caught:
+        leaky()
+    with pytest.raises(AssertionError):
+        assert_silent(caught.value, caplog)
+
+
+def test_good_configs_print_and_log_nothing_secret(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    path = tmp_path / "config"
+    path.write_text(json.dumps(document({**CLUSTER, "certificate-authority-data": None}, SECRETS)))
+    config = kubeauth.load_config(path)
+    assert config.token is not None
+    assert config.token.reveal() == SENTINEL
+    shown = [
+        repr(config),
+        str(config),
+        f"{config}",
+        repr(config.exec),
+        repr([config]),
+        repr(pickle.dumps(config)),
+    ]
+    assert SENTINEL not in "".join([*shown, caplog.text])

@@ -1,0 +1,23 @@
+"""K52: which proxy, by Go's rules. tests/differential asks Go itself about the same table."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeauth._config.urls import choose_proxy
+from tests.support.proxy_cases import TABLE
+
+
+@pytest.mark.parametrize(("url", "environ", "proxy"), TABLE)
+def test_proxies_of_the_environment_k52(url: str, environ: dict[str, str], proxy: str | None) -> None:
+    assert choose_proxy(url, proxy_url=None, environ=environ) == proxy
+
+
+def test_proxy_url_is_used_for_everything_k52() -> None:
+    environ = {"HTTPS_PROXY": "http://env:1", "NO_PROXY": "*"}
+    for url in ("https://h", "http://h", "https://127.0.0.1"):
+        assert choose_proxy(url, proxy_url="socks5://own:1", environ=environ) == "socks5://own:1"
+
+
+def test_an_empty_environment_switches_it_off_k52() -> None:
+    assert choose_proxy("https://h", proxy_url=None, environ={}) is None

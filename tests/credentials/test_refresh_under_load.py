@@ -1,0 +1,137 @@
+"""Token and certificate rotate every four seconds under 64 callers, and nobody notices (C15-C18)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import kubeauth
+from kubeauth import ClientConfig
+from kubeauth.testing import APIServer, Authority, Watch
+from tests.support.clients import DIRECT, VARIANTS, ClientVariant
+from tests.support.issuer import Issuer, Witness, known, sent_now
+from tests.support.residue import no_residue
+
+pytestmark = pytest.mark.load
+
+CALLERS = 64
+SECONDS = 30.0
+LIFETIME = 4.0
+ROTATIONS = 6
+
+
+class Load:
+    """Callers of one client each, until they are told to stop. Keeps what failed."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
+        self.failures: list[object] = []
+        self.lines: list[str] = []
+        self.stop = threading.Event()
+
+    def run(self, variant: ClientVariant, callers: int) -> None:
+        if variant.is_async:
+            anyio.run(self._async, variant, callers, backend=variant.runtime)
+        else:
+            self._sync(variant, callers)
+
+    def _sync(self, variant: ClientVariant, callers: int) -> None:
+        with variant.Client(self._config) as client:
+            threads = [threading.Thread(target=self._call, args=(client,)) for _ in range(callers)]
+            for thread in threads:
+                thread.start()
+            with client.stream("GET", "/watch") as response:
+                self.lines += response.iter_lines()
+            for thread in threads:
+                thread.join()
+
+    def _call(self, client: Any) -> None:
+        while not self.stop.is_set():
+            try:
+                self._look_at(client.get("/work", headers=sent_now()))
+            except Exception as error:
+                self.failures.append(error)
+            time.sleep(0.1)
+
+    async def _async(self, variant: ClientVariant, callers: int) -> None:
+        async with variant.Client(self._config) as client, anyio.create_task_group() as group:
+            for _ in range(callers):
+                group.start_soon(self._acall, client)
+            async with client.stream("GET", "/watch") as response:
+                async for line in response.aiter_lines():
+                    self.lines.append(line)
+
+    async def _acall(self, client: Any) -> None:
+        while not self.stop.is_set():
+            try:
+                self._look_at(await client.get("/work", headers=sent_now()))
+            except Exception as error:
+                self.failures.append(error)
+            await anyio.sleep(0.1)
+
+    def _look_at(self, response: Any) -> None:
+        if response.status_code != 200:
+            self.failures.append(response)
+
+
+@pytest.fixture
+def server(authority: Authority) -> Iterator[APIServer]:
+    with APIServer(authority=authority, authenticate=known) as it:
+        yield it
+
+
+@pytest.mark.parametrize("variants", [VARIANTS[:3], VARIANTS[3:], DIRECT], ids=["httpx", "httpx2", "direct"])
+def test_token_and_certificate_rotate_under_load_c15_c16_c17_c18(
+    variants: list[ClientVariant], server: APIServer, tmp_path: Path
+) -> None:
+    witness = Witness(server)
+    watch = server.watch("/watch")
+    with ExitStack() as stack:
+        issuer = Issuer(tmp_path, server.authority, lifetime=LIFETIME)
+        stack.callback(issuer.close)
+        config = kubeauth.load_config(server.kubeconfig({"exec": issuer.exec_config()}))
+        with no_residue():
+            load = Load(config)
+            threads = [
+                threading.Thread(target=load.run, args=(variant, CALLERS // len(variants) + 1))
+                for variant in variants
+            ]
+            for thread in threads:
+                thread.start()
+            sent = _for_a_while(watch, len(variants), witness)
+            # The last one issued must be seen too, or it could not be counted.
+            while len(witness.tokens) < issuer.runs:
+                time.sleep(0.05)
+            load.stop.set()
+            watch.end()
+            for thread in threads:
+                thread.join()
+    assert load.failures == []
+    assert witness.stale == []
+    rotations = len(witness.tokens) - 1
+    assert len(witness.certificates) == len(witness.tokens)
+    assert issuer.runs == rotations + 1
+    # Each stream saw every event, over every rotation.
+    assert len(load.lines) == sent * len(variants)
+    assert [request.user for request in server.requests if request.path == "/watch"] == ["alice"] * len(
+        variants
+    )
+
+
+def _for_a_while(watch: Watch, watchers: int, witness: Witness) -> int:
+    """And until enough has happened, on a machine that stalls in between."""
+    watch.wait_for_watchers(watchers, timeout=60.0)
+    end = time.monotonic() + SECONDS
+    sent = 0
+    while time.monotonic() < end or len(witness.tokens) <= ROTATIONS or witness.answered <= 1000:
+        watch.send({"number": sent})
+        sent += 1
+        time.sleep(0.25)
+    return sent

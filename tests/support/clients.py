@@ -1,0 +1,178 @@
+"""One way to write a test for every variant: {httpx, httpx2} x {sync, asyncio, trio}, and DirectTransport below.
+
+A `Driver` is a client whose methods block, whatever its runtime: the async ones run on a real event loop in
+a thread of their own.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import httpx
+import httpx2
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+import kubeauth
+import kubeauth.httpx2
+import kubeauth.transports.httpx2
+from kubeauth import ClientConfig
+
+
+class Stream:
+    """An open response."""
+
+    def __init__(self, response: Any, portal: BlockingPortal | None) -> None:
+        self.response = response
+        self._portal = portal
+        self._lines = response.iter_lines() if portal is None else response.aiter_lines()
+        self._parts = response.iter_raw() if portal is None else response.aiter_raw()
+
+    def line(self) -> str:
+        """The next line. StopIteration at the end."""
+        return self._next(self._lines)  # type: ignore[no-any-return]
+
+    def part(self) -> bytes:
+        """What comes next. StopIteration at the end."""
+        return self._next(self._parts)  # type: ignore[no-any-return]
+
+    def _next(self, iterator: Any) -> Any:
+        if self._portal is None:
+            return next(iterator)
+        try:
+            return self._portal.call(iterator.__anext__)
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+    def rest(self) -> list[str]:
+        lines = []
+        while True:
+            try:
+                lines.append(self.line())
+            except StopIteration:
+                return lines
+
+
+class Driver:
+    """A client of any runtime, driven from a test that may block."""
+
+    def __init__(self, client: Any, portal: BlockingPortal | None) -> None:
+        self.client = client
+        self._portal = portal
+
+    def request(self, method: str, url: str, **options: Any) -> Any:
+        call = partial(self.client.request, method, url, **options)
+        return call() if self._portal is None else self._portal.call(call)
+
+    def get(self, url: str, **options: Any) -> Any:
+        return self.request("GET", url, **options)
+
+    @contextmanager
+    def stream(self, method: str, url: str, **options: Any) -> Iterator[Stream]:
+        opened = self.client.stream(method, url, **options)
+        if self._portal is None:
+            with opened as response:
+                yield Stream(response, None)
+        else:
+            with self._portal.wrap_async_context_manager(opened) as response:
+                yield Stream(response, self._portal)
+
+    def close(self) -> None:
+        if self._portal is None:
+            self.client.close()
+        else:
+            self._portal.call(self.client.aclose)
+
+
+@dataclass(frozen=True)
+class ClientVariant:
+    library: types.ModuleType
+    runtime: str
+    direct: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.library.__name__}-{self.runtime}{'-direct' if self.direct else ''}"
+
+    @property
+    def is_async(self) -> bool:
+        return self.runtime != "sync"
+
+    @property
+    def kubeauth(self) -> Any:
+        """Where the names for this library are."""
+        return kubeauth if self.library is httpx else kubeauth.httpx2
+
+    @property
+    def Client(self) -> Any:
+        return self._over(self.kubeauth.AsyncClient if self.is_async else self.kubeauth.Client)
+
+    @property
+    def KubeTransport(self) -> Any:
+        return self._over(self.kubeauth.AsyncKubeTransport if self.is_async else self.kubeauth.KubeTransport)
+
+    def _over(self, make: Any) -> Any:
+        """`make`, with the underlying transport of this variant where the test has none of its own."""
+
+        def over(*args: Any, **options: Any) -> Any:
+            if "limits" in options:
+                options.setdefault(
+                    "transport_factory", partial(self.PlainTransport, limits=options.pop("limits"))
+                )
+            return make(*args, **{"transport_factory": self.PlainTransport} | options)
+
+        return over if self.direct else make
+
+    @property
+    def PlainClient(self) -> Any:
+        return self.library.AsyncClient if self.is_async else self.library.Client
+
+    @property
+    def PlainTransport(self) -> Any:
+        if self.direct:
+            ours = kubeauth.transports if self.library is httpx else kubeauth.transports.httpx2
+            return ours.AsyncDirectTransport if self.is_async else ours.DirectTransport
+        return self.library.AsyncHTTPTransport if self.is_async else self.library.HTTPTransport
+
+    @property
+    def BaseTransport(self) -> Any:
+        return self.library.AsyncBaseTransport if self.is_async else self.library.BaseTransport
+
+    @contextmanager
+    def drive(self, make: Callable[[], Any]) -> Iterator[Driver]:
+        """Any client of this runtime, closed at the end."""
+        with ExitStack() as stack:
+            portal = stack.enter_context(start_blocking_portal(self.runtime)) if self.is_async else None
+            driver = Driver(self._patient(make()), portal)
+            stack.callback(driver.close)
+            yield driver
+
+    def _patient(self, client: Any) -> Any:
+        """The library's own wait for five seconds if nobody says otherwise. A machine may stall for that long."""
+        if client.timeout == self.library.Timeout(5.0):
+            client.timeout = self.library.Timeout(60.0)
+        return client
+
+    @contextmanager
+    def client(self, config: ClientConfig | None = None, **options: Any) -> Iterator[Driver]:
+        with self.drive(partial(self.Client, config, **options)) as driver:
+            yield driver
+
+    def in_memory(self, answer: Callable[[Any], Any]) -> Callable[..., Any]:
+        """An `transport_factory=` that does not touch the network."""
+        mock = self.library.MockTransport(answer)
+        return lambda _context, _proxy: mock
+
+
+VARIANTS = [
+    ClientVariant(library, runtime) for library in (httpx, httpx2) for runtime in ("sync", "asyncio", "trio")
+]
+# The same over DirectTransport. Its libraries differ by name alone, so three are enough.
+DIRECT = [
+    ClientVariant(httpx, "sync", True),
+    ClientVariant(httpx, "asyncio", True),
+    ClientVariant(httpx2, "trio", True),
+]

@@ -1,0 +1,148 @@
+"""A real gunicorn whose four workers ask a cluster: made before or after the fork, killed, reloaded, rotated."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from kubeauth.testing import APIServer, Authority, PluginScript
+from tests.support.gunicorn import LONG, WORKERS, Gunicorn, Together, gunicorn
+from tests.support.issuer import Issuer, Witness, known
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here"),
+    pytest.mark.timeout(300),
+]
+
+APP = "tests.support.prefork_app:app"
+ASGI = "tests.support.prefork_app:asgi"
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> PluginScript:
+    script = PluginScript(tmp_path)
+    script.answer(token="alices-token", expires_in=3600)
+    return script
+
+
+@pytest.fixture
+def kubeconfig(server: APIServer, plugin: PluginScript, tmp_path: Path) -> str:
+    Together(server)
+    path = tmp_path / "config"
+    path.write_text(yaml.safe_dump(server.kubeconfig({"exec": plugin.exec_config()})))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "made"),
+    [(["--preload"], "at import"), ([], "at import"), (["--preload"], "lazily")],
+    ids=["before the fork", "in each worker", "when it is needed"],
+)
+def test_each_worker_runs_the_plugin_once(
+    options: list[str], made: str, kubeconfig: str, plugin: PluginScript
+) -> None:
+    with gunicorn(APP, *options, KUBECONFIG=kubeconfig, MADE=made) as server:
+        first = server.ask_all()
+        assert len(first) == len(plugin.runs) == WORKERS
+        server.ask_all()
+        assert len(plugin.runs) == WORKERS
+        # One that is killed is replaced, and its successor runs the plugin for itself.
+        os.kill(min(first), signal.SIGKILL)
+        second = server.ask_all()
+        assert min(first) not in second
+        assert len(second - first) == 1
+        assert len(plugin.runs) == WORKERS + 1
+        # So do all after a graceful reload. The old ones may still answer, with what they have.
+        server.signal(signal.SIGHUP)
+        while (server.ask_all() | second) == second:
+            pass
+        while server.ask_all() & second:
+            pass
+        assert len(plugin.runs) == len(server.served) == 2 * WORKERS + 1
+
+
+def test_an_async_client_made_before_the_fork_works_in_the_loops_of_workers(
+    kubeconfig: str, plugin: PluginScript
+) -> None:
+    with gunicorn(
+        ASGI, "--preload", "--worker-class", "asgi", KUBECONFIG=kubeconfig, MADE="at import"
+    ) as server:
+        for _ in range(5):
+            server.ask_all()
+        assert len(plugin.runs) == len(server.served)
+
+
+class Load:
+    """Callers that ask all the time, until they are told to stop. Keeps what failed."""
+
+    def __init__(self, server: Gunicorn) -> None:
+        self._server = server
+        self._stop = threading.Event()
+        self.failures: list[object] = []
+        self._threads = [threading.Thread(target=self._call) for _ in range(2 * WORKERS)]
+
+    def _call(self) -> None:
+        while not self._stop.is_set():
+            try:
+                answer = self._server.ask("/work")
+            except httpx.HTTPError as error:
+                self.failures.append(error)
+            else:
+                if answer["status"] != 200:
+                    self.failures.append(answer)
+            time.sleep(0.02)
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
+@pytest.fixture
+def strict_server(authority: Authority) -> Iterator[APIServer]:
+    with APIServer(authority=authority, authenticate=known) as it:
+        yield it
+
+
+@pytest.mark.load
+@pytest.mark.parametrize("app", [APP, ASGI], ids=["sync", "asgi"])
+def test_tokens_and_certificates_rotate_in_all_workers_and_nobody_notices(
+    app: str, strict_server: APIServer, tmp_path: Path
+) -> None:
+    """Whether a credential was good when its caller asked is for the server to say."""
+    witness = Witness(strict_server)
+    issuer = Issuer(tmp_path, strict_server.authority, lifetime=4.0)
+    path = tmp_path / "config"
+    path.write_text(yaml.safe_dump(strict_server.kubeconfig({"exec": issuer.exec_config()})))
+    options = ["--preload", *(["--worker-class", "asgi"] if app == ASGI else [])]
+    try:
+        with gunicorn(app, *options, KUBECONFIG=str(path), MADE="at import") as server, Load(server) as load:
+            wait_for(witness, 3 * WORKERS)
+            server.signal(signal.SIGHUP)
+            wait_for(witness, 6 * WORKERS)
+    finally:
+        issuer.close()
+    assert load.failures == []
+    assert witness.stale == []
+    assert max(len(witness.certificates), len(witness.tokens)) <= issuer.runs
+    assert len(server.served) > WORKERS or app == ASGI
+
+
+def wait_for(witness: Witness, tokens: int) -> None:
+    end = time.monotonic() + LONG
+    while len(witness.tokens) < tokens:
+        assert time.monotonic() < end, f"{len(witness.tokens)} of {tokens} were seen"
+        time.sleep(0.05)

@@ -1,0 +1,100 @@
+"""A TLS connection that ends with a FIN and without close_notify: what counts as a complete response.
+
+As in Go and curl, the end of the connection is the end of a body that has no length. With a length, or in chunks,
+a body that is cut is an error. The same for DirectTransport and for the transports of httpx and httpx2.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+
+from kubeauth.testing import Authority
+from tests.support.clients import ClientVariant, Driver
+from tests.support.raw_server import RawServer, Talk
+
+RUNTIMES = ("sync", "asyncio", "trio")
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.fixture(
+    params=[
+        ClientVariant(library, runtime, direct)
+        for library in (httpx, httpx2)
+        for runtime in RUNTIMES
+        for direct in (False, True)
+    ],
+    ids=str,
+)
+def variant(request: pytest.FixtureRequest) -> ClientVariant:
+    found: ClientVariant = request.param
+    return found
+
+
+def cut_after(answer: bytes) -> Callable[[Talk], None]:
+    """Sends `answer` and then a FIN, without close_notify."""
+
+    def converse(talk: Talk) -> None:
+        talk.request()
+        talk.say(answer)
+        socket.socket.shutdown(talk.stream, socket.SHUT_WR)
+        # Until the client has read all of it: closing at once could reset the connection.
+        while socket.socket.recv(talk.stream, 65536):
+            pass
+
+    return converse
+
+
+@contextmanager
+def client(variant: ClientVariant, server: RawServer, authority: Authority) -> Iterator[Driver]:
+    def make() -> Any:
+        trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trust.load_verify_locations(cadata=authority.pem.decode())
+        return variant.PlainClient(transport=variant.PlainTransport(trust), base_url=server.url, timeout=60.0)
+
+    with variant.drive(make) as driver:
+        yield driver
+
+
+def test_the_server_of_this_test_sends_no_close_notify(authority: Authority) -> None:
+    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trust.load_verify_locations(cadata=authority.pem.decode())
+    with RawServer(cut_after(HEAD + b"\r\nhalf"), pair=authority.server("127.0.0.1")) as server:
+        with (
+            socket.create_connection(("127.0.0.1", server.port), timeout=60) as plain,
+            trust.wrap_socket(plain, server_hostname="127.0.0.1", suppress_ragged_eofs=False) as stream,
+        ):
+            stream.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+            with pytest.raises(ssl.SSLEOFError):
+                b"".join(iter(lambda: stream.recv(65536), b""))
+
+
+def test_a_body_without_length_that_is_cut_without_close_notify_counts_as_complete(
+    variant: ClientVariant, authority: Authority
+) -> None:
+    with RawServer(cut_after(HEAD + b"\r\nhalf of it"), pair=authority.server("127.0.0.1")) as server:
+        with client(variant, server, authority) as it:
+            response = it.get("/")
+            assert (response.status_code, response.content) == (200, b"half of it")
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [b"Content-Length: 100\r\n\r\nhalf of it", b"Transfer-Encoding: chunked\r\n\r\na\r\nhalf of it\r\n"],
+)
+def test_a_body_with_length_or_in_chunks_that_is_cut_is_an_error(
+    variant: ClientVariant, authority: Authority, rest: bytes
+) -> None:
+    with RawServer(cut_after(HEAD + rest), pair=authority.server("127.0.0.1")) as server:
+        with (
+            client(variant, server, authority) as it,
+            pytest.raises(variant.library.RemoteProtocolError, match="peer closed connection"),
+        ):
+            it.get("/")
