@@ -294,7 +294,7 @@ def test_an_error_of_ours_is_told_without_its_words(caplog: pytest.LogCaptureFix
     with pytest.raises(errors.PluginError, match=r"failed unexpectedly \(KeyError\)") as caught:
         bench.get()
     assert secret not in caplog.text + repr(caught.value)
-    assert "test_exec_source.py" in caplog.text  # but where it was
+    assert "test_refreshable.py" in caplog.text  # but where it was
 
 
 @pytest.mark.parametrize("text", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])

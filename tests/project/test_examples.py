@@ -216,7 +216,7 @@ def test_token_plugin(tmp_path: Path) -> None:
     assert json.loads(shown.stdout)["status"]["token"].count(".") == 2
     shown = run("token_plugin.py", *arguments)
     assert (shown.returncode, shown.stdout) == (1, "")
-    assert "To try it by hand" in shown.stderr
+    assert "To run it by hand" in shown.stderr
 
 
 def test_certificate_plugin(authority: Authority, tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_registry_provider(tmp_path: Path) -> None:
         ("not JSON: sample-secret", REQUEST, "must be JSON like "),
         ('["sample-secret"]', REQUEST, "must be JSON like "),
         ('{"registry.example.com": {"password": "sample-secret"}}', REQUEST, "must be JSON like "),
-        (json.dumps(ACCOUNTS), "", "To try it by hand"),
+        (json.dumps(ACCOUNTS), "", "To run it by hand"),
     ],
 )
 def test_registry_provider_fails(accounts: str | None, stdin: str, words: str, tmp_path: Path) -> None:

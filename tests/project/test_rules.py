@@ -118,7 +118,7 @@ def test_every_rule_about_discovery_is_named_by_a_test() -> None:
 
 def texts(kinds: type[ast.stmt] | UnionType = ast.FunctionDef) -> Iterator[tuple[str, str]]:
     """Of each test about registries: its name, and what else it is called: a docstring, the ids of its cases."""
-    for path in [*TESTS.glob("registry/test_*.py"), TESTS / "unit/test_metrics.py"]:
+    for path in [*TESTS.glob("registry/test_*.py"), TESTS / "metrics/test_metrics.py"]:
         for node in ast.walk(ast.parse(path.read_text())):
             if (
                 isinstance(node, kinds)
