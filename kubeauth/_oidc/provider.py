@@ -90,9 +90,9 @@ class OidcProvider:
         self._read_client_cert = read_client_cert
         self._tokens = _Tokens(config.id_token or NO_TOKEN, config.refresh_token or NO_TOKEN)
         # The tokens in the file. If self._tokens differ, they are newer and not written yet.
-        self._saved = self._tokens
+        self._file_tokens = self._tokens
         # The most recent tokens that were in the file.
-        self._seen = deque([self._saved], maxlen=_MAX_SEEN_TOKENS)
+        self._seen = deque([self._file_tokens], maxlen=_MAX_SEEN_TOKENS)
         self._last_returned = NO_TOKEN
         self._secret_in_header: dict[str, bool] = {}
         self._entry: AuthProviderEntry | None = None
@@ -109,7 +109,7 @@ class OidcProvider:
     @property
     def holds_unsaved_token(self) -> bool:
         """Whether the current refresh-token is not saved in the file."""
-        return self._tokens.refresh_token != self._saved.refresh_token
+        return self._tokens.refresh_token != self._file_tokens.refresh_token
 
     def has_seen(self, config: OidcConfig) -> bool:
         """Return whether the tokens in `config` are known here. If not, a user has logged in again since."""
@@ -197,8 +197,8 @@ class OidcProvider:
         if settings is not None:
             self._can_write_back = self._config.options.write_back
             tokens = _Tokens(_get_secret(settings, ID_TOKEN), _get_secret(settings, REFRESH_TOKEN))
-            if tokens != self._saved:
-                self._saved = self._tokens = tokens
+            if tokens != self._file_tokens:
+                self._file_tokens = self._tokens = tokens
                 self._seen.append(tokens)
         return None
 
@@ -239,14 +239,14 @@ class OidcProvider:
 
     def _write_back(self) -> WriteProblem | None:
         """Write new tokens to the file, if write_back is enabled (O7). Return the problem if that fails."""
-        if self._entry is None or not self._can_write_back or self._tokens == self._saved:
+        if self._entry is None or not self._can_write_back or self._tokens == self._file_tokens:
             return None
         tokens = {ID_TOKEN: self._tokens.id_token, REFRESH_TOKEN: self._tokens.refresh_token}
         changes = {name: token for name, token in tokens.items() if token}
         self._seen.append(self._tokens)
         problem = self._entry.write(changes, self._config.options.timeout)
         if problem is None:
-            self._saved = self._tokens
+            self._file_tokens = self._tokens
         return problem
 
     def _store(self, tokens: TokenSet) -> OidcProblem | None:

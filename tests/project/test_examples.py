@@ -300,7 +300,7 @@ def test_registry_provider(tmp_path: Path) -> None:
         ("not JSON: sample-secret", REQUEST, "must be JSON like "),
         ('["sample-secret"]', REQUEST, "must be JSON like "),
         ('{"registry.example.com": {"password": "sample-secret"}}', REQUEST, "must be JSON like "),
-        (json.dumps(ACCOUNTS), "", "To run it by hand"),
+        (json.dumps(ACCOUNTS), "", "To try it by hand"),
     ],
 )
 def test_registry_provider_fails(accounts: str | None, stdin: str, words: str, tmp_path: Path) -> None:
