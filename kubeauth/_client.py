@@ -182,10 +182,10 @@ def _base_url(config: ClientConfig) -> httpx.URL:
     return httpx.URL(config.server).copy_with(userinfo=b"")
 
 
-def _set_headers(headers: httpx.Headers, own: HeaderTypes | None, config: ClientConfig) -> None:
+def _set_headers(headers: httpx.Headers, caller_headers: HeaderTypes | None, config: ClientConfig) -> None:
     """Replace httpx's defaults by ours, unless the caller has set the header."""
-    own = httpx.Headers(own)
-    if "User-Agent" not in own:
+    caller_headers = httpx.Headers(caller_headers)
+    if "User-Agent" not in caller_headers:
         headers["User-Agent"] = USER_AGENT
-    if config.disable_compression and "Accept-Encoding" not in own:
+    if config.disable_compression and "Accept-Encoding" not in caller_headers:
         del headers["Accept-Encoding"]

@@ -1,6 +1,6 @@
 """Undocumented behaviour of httpx, httpcore, ssl, aiohttp and CPython that kubeauth depends on.
 
-No other module uses private attributes of these, or tells their errors apart by message.
+No other module uses private attributes of these, or distinguishes their errors by message.
 tests/test_compat.py fails when a new version of a library changes one of them.
 """
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kubeauth._config.kubeconfig import AuthProvider, User
 from kubeauth._config.urls import InvalidURL, parse_server_url, redact_url
-from kubeauth._config.validate import TryOpen, redact_path
+from kubeauth._config.validate import FindOpenProblem, redact_path
 from kubeauth._field_types import check_fields, field_types
 from kubeauth._secret import HIDDEN, Secret
 from kubeauth.errors import ConfigError, Problem
@@ -73,12 +73,12 @@ class OidcConfig:
             if not value:
                 raise ConfigError(f"Must provide {name} for the auth provider oidc.")
 
-    def hidden(self) -> list[str]:
+    def list_hidden_fields(self) -> list[str]:
         """Return the names of the fields that are set, and are neither printed nor pickled."""
         return [name for name in ("client_secret", "id_token", "refresh_token") if getattr(self, name)]
 
     def __reduce__(self) -> tuple[object, ...]:
-        if hidden := self.hidden():
+        if hidden := self.list_hidden_fields():
             raise ConfigError(
                 f"cannot pickle this OidcConfig: it contains secrets ({', '.join(hidden)}). Pass the path of "
                 "a kubeconfig to the other process, and call load_config there."
@@ -87,7 +87,7 @@ class OidcConfig:
 
     def __repr__(self) -> str:
         shown = [f"issuer_url={redact_url(self.issuer_url)!r}", f"client_id={self.client_id!r}"]
-        shown += [f"{name}={HIDDEN}" for name in self.hidden()]
+        shown += [f"{name}={HIDDEN}" for name in self.list_hidden_fields()]
         if self.ca_data:
             shown.append(f"ca_data=<{len(self.ca_data)} bytes>")
         shown += [
@@ -110,7 +110,7 @@ _REMOVED_PROVIDERS = {
 
 
 def build_oidc_config(
-    name: str, user: User, *, options: OidcOptions, cwd: str, try_open: TryOpen
+    name: str, user: User, *, options: OidcOptions, cwd: str, find_open_problem: FindOpenProblem
 ) -> OidcConfig | list[Problem] | None:
     """Build the OidcConfig of a user, or return its problems; None if the user has no auth provider."""
     provider = user.auth_provider
@@ -119,7 +119,7 @@ def build_oidc_config(
         return None
     if provider.name != "oidc":
         return [_build_unknown_provider_problem(name, user, provider.name)]
-    if problems := list(_validate_oidc(name, user, provider, cwd, try_open)):
+    if problems := list(_validate_oidc(name, user, provider, cwd, find_open_problem)):
         return problems
     get = provider.config.get
     ca_data = _decode_base64(get(CA_DATA, "")) or None
@@ -131,7 +131,7 @@ def build_oidc_config(
         refresh_token=_wrap_secret(get(REFRESH_TOKEN)),
         ca_data=ca_data,
         # Data takes precedence over a file, as in a cluster entry (K49).
-        ca_file=None if ca_data else _resolve_ca_file(user, provider, cwd, try_open),
+        ca_file=None if ca_data else _resolve_ca_file(user, provider, cwd, find_open_problem),
         path=user.origin or None,
         user=name if user.origin else None,
         options=options,
@@ -139,7 +139,7 @@ def build_oidc_config(
 
 
 def _validate_oidc(
-    name: str, user: User, provider: AuthProvider, cwd: str, try_open: TryOpen
+    name: str, user: User, provider: AuthProvider, cwd: str, find_open_problem: FindOpenProblem
 ) -> Iterator[Problem]:
     def problem(message: str, field: str, hint: str) -> Problem:
         field = f'users["{name}"].user.auth-provider.config.{field}'
@@ -157,8 +157,8 @@ def _validate_oidc(
     if get(CA_DATA) and not _decode_base64(get(CA_DATA, "")):
         hint = f"It must be base64-encoded PEM; for a path, use {CA}."
         yield problem("not valid base64", CA_DATA, hint)
-    path = "" if get(CA_DATA) else _resolve_ca_file(user, provider, cwd, try_open)
-    if path and (reason := try_open(path)):
+    path = "" if get(CA_DATA) else _resolve_ca_file(user, provider, cwd, find_open_problem)
+    if path and (reason := find_open_problem(path)):
         message = f"unable to read {CA} {redact_path(path)} for {name} due to {reason}"
         hint = (
             "Check the path. A relative path is relative to the kubeconfig's directory, or else to the "
@@ -175,7 +175,9 @@ def _find_url_problem(url: str) -> str:
     return "" if "://" in url else "it must be a URL"
 
 
-def _resolve_ca_file(user: User, provider: AuthProvider, cwd: str, try_open: TryOpen) -> str | None:
+def _resolve_ca_file(
+    user: User, provider: AuthProvider, cwd: str, find_open_problem: FindOpenProblem
+) -> str | None:
     """Return the absolute path. A relative path is relative to the kubeconfig, as for other fields (K20).
 
     client-go resolves it against the working directory instead, so that is tried second.
@@ -184,7 +186,7 @@ def _resolve_ca_file(user: User, provider: AuthProvider, cwd: str, try_open: Try
     if not path or os.path.isabs(path):
         return path or None
     beside_kubeconfig = os.path.join(os.path.dirname(user.origin), path) if user.origin else ""
-    if beside_kubeconfig and try_open(beside_kubeconfig) is None:
+    if beside_kubeconfig and find_open_problem(beside_kubeconfig) is None:
         return beside_kubeconfig
     return os.path.join(cwd, path)
 

@@ -156,8 +156,8 @@ _SECRET_FIELDS = ("token", "password", "client_key_data")
 
 def _find_hidden_fields(config: ClientConfig) -> list[str]:
     """Return the other fields that the repr of `config` hides. They may hold secrets, so none is pickled."""
-    hidden = [f"exec.{name}" for name in config.exec.hidden()] if config.exec else []
-    hidden += [f"oidc.{name}" for name in config.oidc.hidden()] if config.oidc else []
+    hidden = [f"exec.{name}" for name in config.exec.list_hidden_fields()] if config.exec else []
+    hidden += [f"oidc.{name}" for name in config.oidc.list_hidden_fields()] if config.oidc else []
     return hidden + [name for name in ("server", "proxy_url") if has_userinfo(getattr(config, name) or "")]
 
 

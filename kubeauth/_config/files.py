@@ -52,7 +52,7 @@ def make_absolute(path: str) -> str:
 _PROCESS_LOCAL_PATHS = ("/dev/stdin", "/dev/fd/", "/proc/")
 
 
-def is_same_for_other_processes(path: str) -> bool:
+def is_shared_path(path: str) -> bool:
     """Return whether another process that opens `path` later finds the same file."""
     if not os.path.isabs(path) or path.startswith(_PROCESS_LOCAL_PATHS):
         return False
@@ -75,7 +75,7 @@ def describe_os_error(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def try_open(path: str) -> str | None:
+def find_open_problem(path: str) -> str | None:
     """Return why `path` cannot be opened; None if it can."""
     try:
         os.close(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)))

@@ -13,12 +13,12 @@ from kubeauth._config.environment import Environment
 from kubeauth._config.files import (
     LoadedFiles,
     find_kubeconfig_paths,
+    find_open_problem,
     get_working_directory,
-    is_same_for_other_processes,
+    is_shared_path,
     make_absolute,
     read_kubeconfigs,
     read_raw_token,
-    try_open,
 )
 from kubeauth._config.in_cluster import is_in_cluster, load_in_cluster, read_in_cluster_namespace
 from kubeauth._config.kubeconfig import Cluster, Kubeconfig, Overrides, User, decode_bytes, decode_mapping
@@ -254,11 +254,11 @@ class Loader:
         if isinstance(selected, Problem):
             raise KubeConfigError.from_problems([selected])
         cluster, user = selected.cluster, selected.user
-        problems = [*selected.problems, *validate_user(selected.user_name, user, try_open)]
+        problems = [*selected.problems, *validate_user(selected.user_name, user, find_open_problem)]
         if cluster == Cluster() and not problems:
             return _EmptyConfig(_explain_empty_config(selected, config, paths))
         if cluster != Cluster():
-            problems += validate_cluster(selected.cluster_name, cluster, try_open)
+            problems += validate_cluster(selected.cluster_name, cluster, find_open_problem)
         elif not selected.problems:
             field = f'contexts["{selected.context_name}"].context.cluster' if selected.context_name else None
             hint = _explain_empty_config(selected, config, paths)
@@ -283,7 +283,7 @@ class Loader:
     def _build_oidc(self, selected: Selection) -> OidcConfig | list[Problem] | None:
         options, cwd = self.oidc_options or OidcOptions(), get_working_directory()
         oidc = build_oidc_config(
-            selected.user_name, selected.user, options=options, cwd=cwd, try_open=try_open
+            selected.user_name, selected.user, options=options, cwd=cwd, find_open_problem=find_open_problem
         )
         if isinstance(oidc, OidcConfig) and oidc.path and not os.path.isfile(oidc.path):
             # A pipe, such as `<(process substitution)`: it cannot be read again or written to, and its name
@@ -325,7 +325,7 @@ class Loader:
             oidc_options=self.oidc_options,
             plugin_policy=policy if config.exec else self.plugin_policy,
         )
-        can_reload = bool(paths) and all(map(is_same_for_other_processes, paths))
+        can_reload = bool(paths) and all(map(is_shared_path, paths))
         return self._with_origin(config, origin if can_reload else None)
 
     def _with_origin(self, config: ClientConfig, origin: ConfigOrigin | None) -> ClientConfig:

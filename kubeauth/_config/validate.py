@@ -1,7 +1,7 @@
 """Validate clusters, users and contexts as client-go does (K30, K35-K44).
 
-Reads no files, except through the `try_open` argument. All problems are returned, not only the first. Where
-client-go has a message for a problem, the message is the same.
+Reads no files, except through the argument `find_open_problem`. All problems are returned, not only the
+first. Where client-go has a message for a problem, the message is the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kubeauth._config.urls import find_proxy_problem
 from kubeauth._exec.config import INTERACTIVE_MODES
 from kubeauth.errors import Problem
 
-TryOpen = Callable[[str], str | None]
+FindOpenProblem = Callable[[str], str | None]
 """Returns why a path cannot be opened, or None if it can."""
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -22,7 +22,7 @@ _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LOOKS_LIKE_TOKEN = re.compile(r"(^|[/\\])(eyJ[\w-]+\.[\w-]+\.[\w-]*|sha256~[\w-]+|[\w+=-]{40,})$")
 
 
-def validate_cluster(name: str, cluster: Cluster, try_open: TryOpen) -> list[Problem]:
+def validate_cluster(name: str, cluster: Cluster, find_open_problem: FindOpenProblem) -> list[Problem]:
     """Return all problems of a cluster entry."""
 
     def problem(message: str, field: str, hint: str) -> Problem:
@@ -41,7 +41,7 @@ def validate_cluster(name: str, cluster: Cluster, try_open: TryOpen) -> list[Pro
         if cluster.certificate_authority and cluster.certificate_authority_data:
             message = f"certificate-authority-data and certificate-authority are both specified for {name}"
             yield problem(message, "certificate-authority", "Remove one of the two.")
-        if cluster.certificate_authority and (reason := try_open(cluster.certificate_authority)):
+        if cluster.certificate_authority and (reason := find_open_problem(cluster.certificate_authority)):
             path = redact_path(cluster.certificate_authority)
             message = f"unable to read certificate-authority {path} for {name} due to {reason}"
             yield problem(message, "certificate-authority", _PATH_HINT)
@@ -52,7 +52,7 @@ def validate_cluster(name: str, cluster: Cluster, try_open: TryOpen) -> list[Pro
 _PATH_HINT = "Check the path. A relative path is relative to the directory of its kubeconfig."
 
 
-def validate_user(name: str, user: User, try_open: TryOpen) -> list[Problem]:
+def validate_user(name: str, user: User, find_open_problem: FindOpenProblem) -> list[Problem]:
     """Return all problems of a user entry."""
 
     def problem(message: str, field: str, hint: str) -> Problem:
@@ -61,7 +61,7 @@ def validate_user(name: str, user: User, try_open: TryOpen) -> list[Problem]:
     def find_problems() -> Iterator[Problem]:
         if user.client_certificate or user.client_certificate_data:
             # Without a certificate a key is ignored, as in client-go (K38).
-            yield from _validate_certificate(name, user, try_open, problem)
+            yield from _validate_certificate(name, user, find_open_problem, problem)
         if user.exec:
             yield from _validate_exec(name, user.exec, problem)
         if user.exec and user.auth_provider:
@@ -92,7 +92,7 @@ _NewProblem = Callable[[str, str, str], Problem]
 
 
 def _validate_certificate(
-    name: str, user: User, try_open: TryOpen, problem: _NewProblem
+    name: str, user: User, find_open_problem: FindOpenProblem, problem: _NewProblem
 ) -> Iterator[Problem]:
     if user.client_certificate and user.client_certificate_data:
         message = f"client-cert-data and client-cert are both specified for {name}"
@@ -110,7 +110,7 @@ def _validate_certificate(
         ("client-cert", "client-certificate", user.client_certificate),
         ("client-key", "client-key", user.client_key),
     ):
-        if path and (reason := try_open(path)):
+        if path and (reason := find_open_problem(path)):
             message = f"unable to read {label} {redact_path(path)} for {name} due to {reason}"
             yield problem(message, field, _PATH_HINT)
 
@@ -188,7 +188,7 @@ def validate_context(name: str, context: Context, config: Kubeconfig) -> list[Pr
     return list(find_problems())
 
 
-def validate_kubeconfig(config: Kubeconfig, try_open: TryOpen) -> list[Problem]:
+def validate_kubeconfig(config: Kubeconfig, find_open_problem: FindOpenProblem) -> list[Problem]:
     """Return all problems of all entries in a kubeconfig, used or not (K30)."""
     problems: list[Problem] = []
     if config.current_context and config.current_context not in config.contexts:
@@ -197,7 +197,7 @@ def validate_kubeconfig(config: Kubeconfig, try_open: TryOpen) -> list[Problem]:
     for name, context in config.contexts.items():
         problems.extend(validate_context(name, context, config))
     for name, user in config.users.items():
-        problems.extend(validate_user(name, user, try_open))
+        problems.extend(validate_user(name, user, find_open_problem))
     for name, cluster in config.clusters.items():
-        problems.extend(validate_cluster(name, cluster, try_open))
+        problems.extend(validate_cluster(name, cluster, find_open_problem))
     return problems

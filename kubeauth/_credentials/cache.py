@@ -56,7 +56,7 @@ class SourceCache:
     def __init__(self) -> None:
         # Guards the two below. Held while a source is created, which does no I/O.
         self._lock = threading.Lock()
-        self._known: WeakValueDictionary[tuple[bytes, int], RefreshableSource] = WeakValueDictionary()
+        self._sources: WeakValueDictionary[tuple[bytes, int], RefreshableSource] = WeakValueDictionary()
         self._recent: OrderedDict[tuple[bytes, int], RefreshableSource] = OrderedDict()
         call_after_fork(self)
 
@@ -71,9 +71,9 @@ class SourceCache:
         # A source references its clock, so that the id is not reused while the source exists.
         key = config_hash, id(clock)
         with self._lock:
-            found = self._known.get(key)
+            found = self._sources.get(key)
             if found is None or not matches(found):
-                found = self._known[key] = make()
+                found = self._sources[key] = make()
             self._retain_locked(key, found)
         return found
 
@@ -155,21 +155,21 @@ def oidc_source(
 def _hash(parts: list[Any]) -> bytes | None:
     """Return a hash of all values, secrets included; None if they are not JSON."""
     try:
-        text = json.dumps([_plain(part) for part in parts], sort_keys=True, allow_nan=False)
+        text = json.dumps([_to_json_value(part) for part in parts], sort_keys=True, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         return None
     return hashlib.blake2b(text.encode(), key=_SALT).digest()
 
 
-def _plain(value: object) -> Any:
+def _to_json_value(value: object) -> Any:
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: _to_json_value(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Secret):
-        return _plain(value.reveal())
+        return _to_json_value(value.reveal())
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_to_json_value(item) for item in value]
     return list(value.items()) if isinstance(value, FrozenDict) else value
 
 

@@ -54,7 +54,7 @@ class CachedCredential:
 
     credential: Credential
     validity: Validity | None
-    """Of its certificate."""
+    """The validity period of its client certificate."""
     expires_at: float
     """By the wall clock."""
     expires_monotonic: float

@@ -162,12 +162,12 @@ class ExecConfig:
             return
         raise ConfigError(f"ExecConfig.cluster_config must be JSON: {reason}")
 
-    def hidden(self) -> list[str]:
+    def list_hidden_fields(self) -> list[str]:
         """Return the names of the fields that are set, and that are neither printed nor pickled."""
         return [name for name in ("args", "env", "cluster_config") if getattr(self, name)]
 
     def __reduce__(self) -> tuple[object, ...]:
-        if hidden := self.hidden():
+        if hidden := self.list_hidden_fields():
             raise ConfigError(
                 f"this ExecConfig may contain secrets ({', '.join(hidden)}), so it cannot be pickled; "
                 "send the path of a kubeconfig, and call load_config there"

@@ -136,7 +136,7 @@ class Plugin:
         denial_reason = self._policy_check.denial_reason(self.command, found, path)
         self._observer.on_policy_check(allowed=denial_reason is None)
         if denial_reason is not None:
-            return self._not_allowed(denial_reason)
+            return self._not_allowed_error(denial_reason)
         started = time.monotonic()
         result = self._run(found, interactive, is_cancelled)
         status, code = (result.status, 1) if isinstance(result, _Failure) else _metric_status(result)
@@ -144,7 +144,7 @@ class Plugin:
         if isinstance(result, _Failure):
             return result
         if result.killed or result.exit_code:
-            return _Failure(self._failed(result, interactive))
+            return _Failure(self._failed_error(result, interactive))
         credential = decode_output(result.stdout, config.api_version)
         if isinstance(credential, InvalidOutput):
             return _Failure(self.invalid_output_error(credential.reason, credential.advice))
@@ -168,7 +168,7 @@ class Plugin:
                 is_cancelled=is_cancelled,
             )
         except OSError as error:
-            return self._not_started(error, path, info_size)
+            return self._not_started_error(error, path, info_size)
         except ValueError:
             # Neither its message nor as the cause: it may quote an argument.
             return _Failure(
@@ -199,7 +199,7 @@ class Plugin:
         message = f"{ERROR_PREFIX}exec plugin cannot support interactive mode: {reason}. {advice}"
         return _Failure(PluginNeedsTerminal(message, command=self.command))
 
-    def _not_allowed(self, denial_reason: str) -> _Failure:
+    def _not_allowed_error(self, denial_reason: str) -> _Failure:
         return _Failure(
             PluginNotAllowed(
                 f"{ERROR_PREFIX}{denial_reason}. To allow it, change credentialPluginPolicy in your kuberc, "
@@ -220,7 +220,7 @@ class Plugin:
             PluginNotFound(message, command=self.command, install_hint=hint), status=NOT_FOUND_ERROR
         )
 
-    def _not_started(self, error: OSError, path: str, info_size: int) -> _Failure:
+    def _not_started_error(self, error: OSError, path: str, info_size: int) -> _Failure:
         why = f"{ERROR_PREFIX}exec: {self.command}: {(error.strerror or 'cannot be started').lower()}"
         missing = error.errno == errno.ENOENT and not os.path.exists(path)
         failure: PluginError
@@ -241,7 +241,7 @@ class Plugin:
             )  # fmt: skip
         return _Failure(failure, error.with_traceback(None), status=NOT_FOUND_ERROR)
 
-    def _failed(self, result: ProcessResult, interactive: bool) -> PluginError:
+    def _failed_error(self, result: ProcessResult, interactive: bool) -> PluginError:
         stderr = stderr_suffix(result.stderr_tail)
         # An interactive plugin writes to the terminal directly.
         no_stderr = "Its output, if any, is above" if interactive else "It printed nothing to stderr"

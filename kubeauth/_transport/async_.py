@@ -17,7 +17,7 @@ from kubeauth._transport.base import TransportBase, logger
 from kubeauth._transport.pools import Pool
 from kubeauth._transport.redaction import hide_locals
 from kubeauth._transport.signing import SIGNED_BY_AUTH, is_authenticated
-from kubeauth._transport.tls import count_handshakes
+from kubeauth._transport.tls import get_handshake_count
 from kubeauth._transport.tls_errors import find_tls_error
 from kubeauth._transport.types import AsyncStream, AsyncTransportLike, Request, Response
 from kubeauth.errors import KubeAuthError
@@ -135,7 +135,7 @@ class AsyncTransport(TransportBase[AsyncTransportLike[Request, Response]], Gener
         """Send on a lease of its own. None if the connection was stale and the request may be retried."""
         lease = self._lease_class()
         pool = lease.pool = self._pools.checkout(lease)
-        handled, handshakes_before = sys.exception(), count_handshakes()
+        handled, handshakes_before = sys.exception(), get_handshake_count()
         try:
             response = await pool.transport.handle_async_request(request)
         except BaseException as error:

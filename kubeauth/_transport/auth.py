@@ -51,7 +51,7 @@ class AuthFlow(ProcessBound, ABC, Generic[Request, Response]):
         response = None
         with suppress(GeneratorExit):
             response = yield signed
-        self._forget_token(request, signed, response)
+        self._remove_token(request, signed, response)
         if response is None or self._refreshable is None or not self._is_unauthorized(response):
             return
         try:
@@ -64,7 +64,7 @@ class AuthFlow(ProcessBound, ABC, Generic[Request, Response]):
             response = None
             with suppress(GeneratorExit):
                 response = yield signed
-            self._forget_token(request, signed, response)
+            self._remove_token(request, signed, response)
             if response is not None and self._is_accepted(response):
                 self._refreshable.reset_rate_limit(self._signer.origin)
 
@@ -80,7 +80,7 @@ class AuthFlow(ProcessBound, ABC, Generic[Request, Response]):
         response = None
         with suppress(GeneratorExit):
             response = yield signed
-        self._forget_token(request, signed, response)
+        self._remove_token(request, signed, response)
         if response is None or self._refreshable is None or not self._is_unauthorized(response):
             return
         try:
@@ -93,7 +93,7 @@ class AuthFlow(ProcessBound, ABC, Generic[Request, Response]):
             response = None
             with suppress(GeneratorExit):
                 response = yield signed
-            self._forget_token(request, signed, response)
+            self._remove_token(request, signed, response)
             if response is not None and self._is_accepted(response):
                 self._refreshable.reset_rate_limit(self._signer.origin)
 
@@ -107,7 +107,7 @@ class AuthFlow(ProcessBound, ABC, Generic[Request, Response]):
     def _is_accepted(self, response: Response) -> bool:
         return is_authenticated(response.status_code) and self._signer.is_cluster_origin(response.url)
 
-    def _forget_token(self, request: Request, signed: Request, response: Response | None) -> None:
+    def _remove_token(self, request: Request, signed: Request, response: Response | None) -> None:
         """Remove our header once there is a response, or an error.
 
         Both reference their requests, and are pickled with them: what a worker process returns must not
@@ -116,17 +116,17 @@ class AuthFlow(ProcessBound, ABC, Generic[Request, Response]):
         if self._signer.has_authorization(request.headers):
             return  # the caller's own header
         # The library does not throw its error into a flow. It closes the flow while it handles the error.
-        self._remove_header(signed, response or sys.exc_info()[1])
+        self._remove_authorization(signed, response or sys.exc_info()[1])
 
     @abstractmethod
-    def _remove_header(self, signed: Request, outcome: Response | BaseException | None) -> None:
+    def _remove_authorization(self, signed: Request, outcome: Response | BaseException | None) -> None:
         """Remove Authorization from a request that was sent, and from the requests of its outcome."""
 
 
 def _require_header(credential: Credential) -> Credential:
     """Return `credential`. ConfigError if it is a client certificate alone, also of a plugin."""
     if credential.client_certificate is not None and credential.authorization is None:
-        raise _unsupported(
+        raise _unsupported_error(
             "the user's only credential is a client certificate, which belongs to the connection"
         )
     return credential
@@ -144,8 +144,8 @@ def _reject_unsupported(
         reason = "the server is http on port 80, and httpx keeps the token on a redirect from there to https"
     else:
         return
-    raise _unsupported(reason)
+    raise _unsupported_error(reason)
 
 
-def _unsupported(reason: str) -> ConfigError:
+def _unsupported_error(reason: str) -> ConfigError:
     return ConfigError(f"KubeAuth cannot be used here: {reason}. Use KubeTransport or Client instead.")

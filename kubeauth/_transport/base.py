@@ -17,7 +17,7 @@ from kubeauth._config.loader import load_config
 from kubeauth._config.urls import choose_proxy, redact_url
 from kubeauth._credentials.cache import Source, build_source
 from kubeauth._credentials.credential import Credential, Status
-from kubeauth._credentials.refreshable import RefreshableSource
+from kubeauth._credentials.refreshable import NO_CREDENTIAL, RefreshableSource
 from kubeauth._http import parse_content_length
 from kubeauth._runtime import SYSTEM_CLOCK, Clock, ProcessBound, call_after_fork
 from kubeauth._secret import Secret
@@ -31,7 +31,7 @@ from kubeauth._transport.tls import (
     build_proxy_context,
     build_public_context,
     build_trust_source,
-    count_handshakes,
+    get_handshake_count,
 )
 from kubeauth._transport.tls_errors import (
     describe_client_cert_error,
@@ -81,7 +81,7 @@ class TransportBase(ProcessBound, ABC, Generic[Transport]):
         drain_timeout: float | None,
         clock: Clock,
     ) -> None:
-        self.config = config = resolve_config(config)
+        self._config = config = resolve_config(config)
         redact_library_logs()
         self._transport_factory = factory
         self._environ: Mapping[str, str] = os.environ if trust_env else {}
@@ -102,6 +102,11 @@ class TransportBase(ProcessBound, ABC, Generic[Transport]):
         if self._refreshable is not None:
             self._refreshable.acquire(self)
         call_after_fork(self)
+
+    @property
+    def config(self) -> ClientConfig:
+        """The config that it was created with, or has loaded."""
+        return self._config
 
     def status(self) -> Status:
         """Return the credential's source, kind and expiry, and the last error."""
@@ -131,7 +136,7 @@ class TransportBase(ProcessBound, ABC, Generic[Transport]):
 
     def _build_pool(self, credential: Credential, trust: Trust) -> Pool[Transport]:
         """Build a pool without connections. Reads no file; takes a millisecond."""
-        context = build_cluster_context(self.config, trust, credential.client_certificate)
+        context = build_cluster_context(self._config, trust, credential.client_certificate)
         transport = self._new_transport(context, self._proxy, trust)
         return Pool(transport, credential.client_certificate, trust)
 
@@ -156,7 +161,7 @@ class TransportBase(ProcessBound, ABC, Generic[Transport]):
     def _new_transport(self, context: ssl.SSLContext, proxy: Secret[str] | None, trust: Trust) -> Transport:
         proxy_context = None
         if proxy is not None and proxy.reveal().lower().startswith("https:"):
-            proxy_context = build_proxy_context(self.config, trust)
+            proxy_context = build_proxy_context(self._config, trust)
         return self._transport_factory(context, proxy, proxy_context)
 
     def _new_public_transport(self, proxy: Secret[str] | None) -> Transport:
@@ -166,14 +171,14 @@ class TransportBase(ProcessBound, ABC, Generic[Transport]):
         """Return the proxy for `url`. A secret: the proxy's URL may contain a password."""
         if url.startswith("ws"):  # a proxy treats wss like https
             url = f"http{url[2:]}"
-        proxy = choose_proxy(url, proxy_url=self.config.proxy_url, environ=self._environ)
+        proxy = choose_proxy(url, proxy_url=self._config.proxy_url, environ=self._environ)
         return None if proxy is None else Secret(proxy)
 
     def _tls_error(
         self, error: ssl.SSLError, pool: Pool[Transport] | None, public: RequestLike | None
     ) -> Exception | None:
         """Return an error that explains `error`: of the cluster on `pool`, or of a `public` request."""
-        url = self.config.server if public is None else str(public.url)
+        url = self._config.server if public is None else str(public.url)
         proxy = self._proxy if public is None else self._proxy_for(url)
         parts = urlsplit(redact_url(url))
         server = f"{parts.scheme}://{parts.netloc}"
@@ -188,9 +193,15 @@ class TransportBase(ProcessBound, ABC, Generic[Transport]):
             proxy_url,
             is_cluster=is_cluster,
             has_certificate=pool is not None and pool.client_certificate is not None,
-            provider=self._refreshable.provider if self._refreshable is not None else None,
+            plugin=self._plugin_name(),
         )
         return self._client_cert_error(rejection) if rejection else None
+
+    def _plugin_name(self) -> str | None:
+        """Return the exec plugin whose credential is in use. An OIDC issuer never returns a certificate."""
+        if self._config.exec is None or self._refreshable is None or self._source.current is NO_CREDENTIAL:
+            return None
+        return self._refreshable.provider.name
 
     def _can_retry(self, request: RequestLike, pool: Pool[Transport], handshakes_before: int) -> bool:
         """Whether a request that met a stale connection may be sent once more.
@@ -205,7 +216,7 @@ class TransportBase(ProcessBound, ABC, Generic[Transport]):
             and isinstance(request.stream, self._byte_stream)
             and self._pools.current.is_open  # else the client was closed
             and pool.has_responded
-            and count_handshakes() == handshakes_before
+            and get_handshake_count() == handshakes_before
         )
 
     def _can_replay(self, request: RequestLike, rejected: Credential, newer: Credential) -> bool:
@@ -222,7 +233,7 @@ class TransportBase(ProcessBound, ABC, Generic[Transport]):
         logger.debug("%s %s %s", request.method, url, mask_headers(request.headers.multi_items()))
 
     def after_fork(self) -> None:
-        """In a forked child: the connections belong to the parent, which goes on using them."""
+        """In a forked child: the connections belong to the parent, which still uses them."""
         # Dropped, not closed: a lock inside may be held by a thread that does not exist here.
         self._pools.discard_after_fork()
         self._public_transports.clear()

@@ -46,7 +46,7 @@ class Deadline:
             if self.has_expired:
                 self.abort()
 
-    def forget_connections(self) -> bool:
+    def release_connections(self) -> bool:
         """Do not abort connections until the next one is opened. False if the time is up already.
 
         For a TLS handshake, which has its own timeout: ssl loses a socket that is shut down before it.

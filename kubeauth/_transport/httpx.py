@@ -173,11 +173,13 @@ class KubeAuth(AuthFlow[httpx.Request, httpx.Response], httpx.Auth):
         signed.extensions = {**request.extensions, SIGNED_BY_AUTH: True}
         return signed
 
-    def _remove_header(self, signed: httpx.Request, outcome: httpx.Response | BaseException | None) -> None:
-        remove_authorization(SIGNED_BY_AUTH, signed, outcome)
+    def _remove_authorization(
+        self, signed: httpx.Request, outcome: httpx.Response | BaseException | None
+    ) -> None:
+        clear_authorization_headers(SIGNED_BY_AUTH, signed, outcome)
 
 
-def remove_authorization(
+def clear_authorization_headers(
     mark: str, signed: httpx.Request, outcome: httpx.Response | BaseException | None
 ) -> None:
     """Remove Authorization from a request that was sent, and from all marked requests of its outcome."""

@@ -174,11 +174,13 @@ class KubeAuth(AuthFlow[httpx2.Request, httpx2.Response], httpx2.Auth):
         signed.extensions = {**request.extensions, SIGNED_BY_AUTH: True}
         return signed
 
-    def _remove_header(self, signed: httpx2.Request, outcome: httpx2.Response | BaseException | None) -> None:
-        remove_authorization(SIGNED_BY_AUTH, signed, outcome)
+    def _remove_authorization(
+        self, signed: httpx2.Request, outcome: httpx2.Response | BaseException | None
+    ) -> None:
+        clear_authorization_headers(SIGNED_BY_AUTH, signed, outcome)
 
 
-def remove_authorization(
+def clear_authorization_headers(
     mark: str, signed: httpx2.Request, outcome: httpx2.Response | BaseException | None
 ) -> None:
     """Remove Authorization from a request that was sent, and from all marked requests of its outcome."""

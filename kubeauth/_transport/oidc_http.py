@@ -51,9 +51,9 @@ def _fetch(
     request: TokenRequest, issuer: ClientConfig, timeout: float, *, trust_env: bool
 ) -> TokenResponse | NoResponse:
     """Send `request`. Redirects of a GET are followed, as in Go; a POST contains a token, so they are not."""
-    deadline_at = time.monotonic() + timeout
+    expires_monotonic = time.monotonic() + timeout
     for _ in range(_MAX_REDIRECTS):
-        result = _fetch_once(request, issuer, timeout, deadline_at, trust_env=trust_env)
+        result = _fetch_once(request, issuer, timeout, expires_monotonic, trust_env=trust_env)
         if not isinstance(result, str):
             return result
         request = TokenRequest(result)
@@ -61,12 +61,12 @@ def _fetch(
 
 
 def _fetch_once(
-    request: TokenRequest, issuer: ClientConfig, timeout: float, deadline_at: float, *, trust_env: bool
+    request: TokenRequest, issuer: ClientConfig, timeout: float, expires_monotonic: float, *, trust_env: bool
 ) -> TokenResponse | NoResponse | str:
     """Return the response, or the URL of a redirect. Raises nothing: httpx's errors hold the request."""
     import httpx
 
-    deadline = Deadline(deadline_at - time.monotonic())
+    deadline = Deadline(expires_monotonic - time.monotonic())
     try:
         with (
             deadline,
@@ -94,17 +94,17 @@ def _fetch_once(
             # A complete response is used, however late: the refresh token it was requested with is used up.
             has_length = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
             if deadline.has_expired and not has_length:
-                return _timed_out(timeout)
+                return _build_timeout_response(timeout)
             return TokenResponse(response.status_code, response.headers.get("Content-Type", ""), body)
     except httpx.TimeoutException:
-        return _timed_out(timeout)
+        return _build_timeout_response(timeout)
     except (httpx.HTTPError, httpx.InvalidURL, KubeAuthError, OSError) as error:
         if deadline.has_expired:
-            return _timed_out(timeout)
+            return _build_timeout_response(timeout)
         return NoResponse(str(error).rstrip(".") or type(error).__name__)
     except ValueError:
         # A URL that httpx accepts, and the layers below it do not.
-        return NoResponse("it redirected to an invalid URL, or the URL is not valid")
+        return NoResponse("the issuer's URL, or a redirect from it, is not a valid URL")
 
 
 def _build_transport(url: str, issuer: ClientConfig, trust_env: bool) -> httpx.HTTPTransport:
@@ -136,5 +136,5 @@ def _build_headers(request: TokenRequest) -> dict[str, str]:
     return headers
 
 
-def _timed_out(timeout: float) -> NoResponse:
+def _build_timeout_response(timeout: float) -> NoResponse:
     return NoResponse(f"no response within {timeout:g} seconds (OidcOptions.timeout)")

@@ -35,7 +35,7 @@ class Pool(Generic[Transport]):
     """
 
     __slots__ = (
-        "__weakref__", "_closing", "_leases", "_lock", "_retired", "client_certificate", "has_responded",
+        "__weakref__", "_is_closed", "_leases", "_lock", "_retired", "client_certificate", "has_responded",
         "retired_at", "transport", "trust",
     )  # fmt: skip
 
@@ -49,15 +49,15 @@ class Pool(Generic[Transport]):
         self.retired_at = math.inf
         self._leases: set[Lease] = set()
         self._retired = False
-        self._closing = False
-        # Guards _closing: a pool is closed once, and never checked out after. Reentrant: the garbage
+        self._is_closed = False
+        # Guards _is_closed: a pool is closed once, and never checked out after. Reentrant: the garbage
         # collector may interrupt the thread that holds it, and check in the lease of a response.
         self._lock = threading.RLock()
 
     @property
     def is_open(self) -> bool:
         """Whether its transport is neither closed nor about to be."""
-        return not self._closing
+        return not self._is_closed
 
     def matches(self, client_certificate: ClientCertificate | None, trust: Trust) -> bool:
         """Whether its connections have this certificate and this CA."""
@@ -69,7 +69,7 @@ class Pool(Generic[Transport]):
         if not self._retired:
             return True
         with self._lock:
-            if not self._closing:
+            if not self._is_closed:
                 return True
         self._leases.discard(lease)
         return False
@@ -94,14 +94,14 @@ class Pool(Generic[Transport]):
         self.trust = None
         self._retired = True
         with self._lock:
-            closing, self._closing = self._closing, True
+            closing, self._is_closed = self._is_closed, True
         return None if closing else self.transport
 
     def _close_if_unused(self) -> Transport | None:
         with self._lock:
-            if self._leases or self._closing:
+            if self._leases or self._is_closed:
                 return None
-            self._closing = True
+            self._is_closed = True
         return self.transport
 
     def discard_after_fork(self) -> None:
@@ -151,10 +151,10 @@ class PoolManager(Generic[Transport]):
         """Return the leases to abort: of pools retired longer ago than the drain timeout."""
         limit = now - (self._drain_timeout or 0)
         with self._lock:
-            late = [pool for pool in self._retired if pool.retired_at <= limit]
-            self._retired.difference_update(late)
+            expired = [pool for pool in self._retired if pool.retired_at <= limit]
+            self._retired.difference_update(expired)
             self._set_deadline()
-        return [lease for pool in late for lease in pool.leases()]
+        return [lease for pool in expired for lease in pool.leases()]
 
     def close_all(self) -> list[Transport]:
         """Return all transports that are not closed yet. The next request builds a new pool."""

@@ -18,7 +18,7 @@ from kubeauth._transport.pools import Pool
 from kubeauth._transport.redaction import hide_locals
 from kubeauth._transport.signing import SIGNED_BY_AUTH, is_authenticated
 from kubeauth._transport.sync_backend import Lock, new_lock, run_blocking, shield
-from kubeauth._transport.tls import count_handshakes
+from kubeauth._transport.tls import get_handshake_count
 from kubeauth._transport.tls_errors import find_tls_error
 from kubeauth._transport.types import Request, Response, SyncStream, SyncTransportLike
 from kubeauth.errors import KubeAuthError
@@ -136,7 +136,7 @@ class SyncTransport(TransportBase[SyncTransportLike[Request, Response]], Generic
         """Send on a lease of its own. None if the connection was stale and the request may be retried."""
         lease = self._lease_class()
         pool = lease.pool = self._pools.checkout(lease)
-        handled, handshakes_before = sys.exception(), count_handshakes()
+        handled, handshakes_before = sys.exception(), get_handshake_count()
         try:
             response = pool.transport.handle_request(request)
         except BaseException as error:

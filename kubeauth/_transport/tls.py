@@ -155,7 +155,7 @@ def _load_system_roots(context: ssl.SSLContext) -> None:
 
 # How many handshakes this thread or task has started: if it does not change, a connection was reused.
 _handshakes: ContextVar[int] = ContextVar("kubeauth_handshakes", default=0)
-count_handshakes = _handshakes.get
+get_handshake_count = _handshakes.get
 
 
 class _CountedSocket(ssl.SSLSocket):

@@ -1,9 +1,8 @@
-"""Errors of OpenSSL in words: what happened, and what to change (I14)."""
+"""Explain TLS errors: what happened, and what to change (I14)."""
 
 from __future__ import annotations
 
 import ssl
-from typing import Protocol
 
 from kubeauth._transport.redaction import iter_causes
 
@@ -11,15 +10,6 @@ from kubeauth._transport.redaction import iter_causes
 _NOT_YET_VALID, _EXPIRED = 9, 10
 UNKNOWN_ISSUER = (2, 18, 19, 20, 21)
 HOSTNAME_MISMATCH = (62, 64)
-
-
-class Provider(Protocol):
-    """The plugin or OIDC issuer that returns the credential."""
-
-    @property
-    def description(self) -> str: ...
-    @property
-    def name(self) -> str: ...
 
 
 def find_tls_error(error: BaseException, handled: BaseException | None) -> ssl.SSLError | None:
@@ -75,9 +65,12 @@ def describe_client_cert_error(
     *,
     is_cluster: bool,
     has_certificate: bool,
-    provider: Provider | None = None,
+    plugin: str | None = None,
 ) -> str | None:
-    """Explain why the server rejected our certificate, or that it requires one; None for other errors."""
+    """Explain why the server rejected our certificate, or that it requires one; None for other errors.
+
+    `plugin` is the exec plugin that returned the credential.
+    """
     reason = getattr(error, "reason", None) or ""
     if "ALERT" not in reason or not ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
         return None
@@ -89,13 +82,15 @@ def describe_client_cert_error(
             "its cluster only."
         )
     if has_certificate:
+        source = f" of the exec plugin {plugin}" if plugin else ""
         return (
-            f"{peer} rejected the client certificate ({alert}). Is it for this cluster, and has it expired?"
+            f"{peer} rejected the client certificate{source} ({alert}). Is it for this cluster, and has it "
+            "expired?"
         )
-    if provider is not None:
+    if plugin:
         return (
-            f"{peer} requires a client certificate ({alert}), and the {provider.description} {provider.name} "
-            f"returned none. Configure the {provider.description} to return one, or use a user with "
+            f"{peer} requires a client certificate ({alert}), and the exec plugin {plugin} returned only a "
+            "token. Configure the plugin to return a client certificate, or use a user with "
             "client-certificate and client-key."
         )
     return (

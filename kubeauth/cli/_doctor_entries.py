@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kubeauth._config.client_config import ClientConfig
-from kubeauth._config.files import LoadedFiles, get_working_directory, try_open
+from kubeauth._config.files import LoadedFiles, find_open_problem, get_working_directory
 from kubeauth._config.kubeconfig import Cluster, Kubeconfig, Overrides, User
 from kubeauth._config.loader import Loader
 from kubeauth._config.resolve import Selection, merge_kubeconfigs, select
@@ -191,7 +191,7 @@ def others_finding(resolved: Resolved) -> Finding:
     selection, merged = resolved.selection, resolved.merged
     if not resolved.has_entries:
         return skipped("others", "there are no entries")
-    problems = validate_kubeconfig(merged, try_open)
+    problems = validate_kubeconfig(merged, find_open_problem)
     if isinstance(selection, Selection):
         used = (
             "current-context",

@@ -90,7 +90,7 @@ def _fetched(call: Call) -> Reply | NoReply:
         opened.add(info)
         if not event.endswith("start_tls.started"):
             deadline.on_trace(event, info)
-        elif not deadline.forget_connections():
+        elif not deadline.release_connections():
             raise TimeoutError
 
     try:

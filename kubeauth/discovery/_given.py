@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from kubeauth._config.client_config import ClientConfig
 from kubeauth._config.files import (
     describe_os_error,
+    find_open_problem,
     get_working_directory,
     make_absolute,
     read_file,
     read_raw_token,
-    try_open,
 )
 from kubeauth._config.kubeconfig import KUBECONFIG_LIMIT, Cluster, Context, Kubeconfig, User, decode
 from kubeauth._config.loader import load_config
@@ -196,8 +196,8 @@ def _problem(chosen: _Chosen) -> Refusal | None:
             "the cluster's CA into certificate-authority-data",
         )
     problems = [
-        *validate_cluster(chosen.cluster_name, cluster, try_open),
-        *validate_user(chosen.user_name, user, try_open),
+        *validate_cluster(chosen.cluster_name, cluster, find_open_problem),
+        *validate_user(chosen.user_name, user, find_open_problem),
         *validate_tls_options(chosen.cluster_name, cluster, chosen.user_name, user, True),
     ]
     return (

@@ -101,7 +101,7 @@ def _noticing(deadline: Deadline) -> Callable[[str, Any], None]:
             opened = info["return_value"]
         if not event.endswith("start_tls.started"):
             deadline.on_trace(event, info)
-        elif not deadline.forget_connections():
+        elif not deadline.release_connections():
             opened.close()  # nobody else will
             raise TimeoutError
 

@@ -121,7 +121,7 @@ class MetricsRecorder:
             if lifetime > 0:
                 self._observe(ROTATION_RATIO, age / lifetime)
 
-    def config_loaded(self, *, hash: str, providers: Sequence[str]) -> None:
+    def on_config_loaded(self, *, hash: str, providers: Sequence[str]) -> None:
         """Record the configuration of image credential providers that was loaded last."""
         with self._lock:
             if self._config_hash is not None:
@@ -132,7 +132,7 @@ class MetricsRecorder:
                 self._totals[PROVIDER_ERRORS].setdefault((name,), 0)
                 self._write(PROVIDER_ERRORS, (name,), 0)
 
-    def provider_ran(self, *, provider: str, seconds: float, failed: bool) -> None:
+    def on_provider_run(self, *, provider: str, seconds: float, failed: bool) -> None:
         """Count a run of an image credential provider."""
         with self._lock:
             self._observe(PROVIDER_SECONDS, seconds, provider)

@@ -7,7 +7,7 @@ import httpx
 from kubeauth._compat import copy_request
 from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth._secret import Secret
-from kubeauth._transport.httpx import remove_authorization
+from kubeauth._transport.httpx import clear_authorization_headers
 from kubeauth.registry._driver import SIGNED, OnceBody, RegistryFlow, called_extensions, headers_of
 from kubeauth.registry._source import AsyncLookup, Credentials
 from kubeauth.registry._token import Call
@@ -82,4 +82,4 @@ class RegistryAuth(RegistryFlow[httpx.Request, httpx.Response], httpx.Auth):
         )
 
     def _forget(self, sent: httpx.Request, outcome: httpx.Response | BaseException | None) -> None:
-        remove_authorization(SIGNED, sent, outcome)
+        clear_authorization_headers(SIGNED, sent, outcome)

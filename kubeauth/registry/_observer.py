@@ -9,11 +9,11 @@ from typing import Protocol
 class ProviderObserver(Protocol):
     """Told of every run of a provider. Must be quick, and raise nothing."""
 
-    def config_loaded(self, *, hash: str, providers: Sequence[str]) -> None:
+    def on_config_loaded(self, *, hash: str, providers: Sequence[str]) -> None:
         """A configuration was accepted, with providers of these names (6.3)."""
         ...
 
-    def provider_ran(self, *, provider: str, seconds: float, failed: bool) -> None:
+    def on_provider_run(self, *, provider: str, seconds: float, failed: bool) -> None:
         """A provider was run, or should have been. `failed` says nothing of what it printed (6.1, 6.2).
 
         What `close` has ended is no failure of its, and not told of.

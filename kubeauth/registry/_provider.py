@@ -240,7 +240,7 @@ class AskedProvider(SingleFlight[Given]):
             isinstance(ended, _Failure) or ended.killed != "stopped"
         ):  # that was us, or it was not even started
             seconds = time.monotonic() - started
-            self._observer.provider_ran(provider=self.config.name, seconds=seconds, failed=failed)
+            self._observer.on_provider_run(provider=self.config.name, seconds=seconds, failed=failed)
         if isinstance(ended, _Failure):
             return ended
         if failed:

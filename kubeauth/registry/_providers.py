@@ -109,7 +109,7 @@ class CredentialProviders:
         self._accounts = accounts_of(service_account)
         self._config = config = load_provider_config(config_path)
         # Before the programs are looked for, as in the kubelet (1.40).
-        observer.config_loaded(hash=config.hash, providers=[each.name for each in config.providers])
+        observer.on_config_loaded(hash=config.hash, providers=[each.name for each in config.providers])
         environ = dict(environ) if environ is not None else None
         paths = _programs(config.providers, directory)
         self._providers = [

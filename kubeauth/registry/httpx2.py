@@ -13,7 +13,7 @@ except ImportError as error:
 from kubeauth._compat import copy_request
 from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth._secret import Secret
-from kubeauth._transport.httpx2 import remove_authorization
+from kubeauth._transport.httpx2 import clear_authorization_headers
 from kubeauth.registry._driver import SIGNED, OnceBody, RegistryFlow, called_extensions, headers_of
 from kubeauth.registry._source import AsyncLookup, Credentials
 from kubeauth.registry._token import Call
@@ -88,4 +88,4 @@ class RegistryAuth(RegistryFlow[httpx2.Request, httpx2.Response], httpx2.Auth):
         )
 
     def _forget(self, sent: httpx2.Request, outcome: httpx2.Response | BaseException | None) -> None:
-        remove_authorization(SIGNED, sent, outcome)
+        clear_authorization_headers(SIGNED, sent, outcome)

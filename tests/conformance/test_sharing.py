@@ -70,7 +70,7 @@ def test_the_key_holds_no_secret_c2(clock: FakeClock) -> None:
     from kubeauth._credentials.cache import SOURCE_CACHE
 
     source(config(env={"PASSWORD": "sentinel"}, args=("--password=sentinel",)), clock)
-    assert "sentinel" not in repr(list(SOURCE_CACHE._known.keys()))
+    assert "sentinel" not in repr(list(SOURCE_CACHE._sources.keys()))
     assert "sentinel" not in repr(config(env={"PASSWORD": "sentinel"}))
 
 

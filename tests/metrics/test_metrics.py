@@ -297,18 +297,18 @@ def everything(recorder: MetricsRecorder, source: object) -> None:
     recorder.on_refresh(reason="first", succeeded=True)
     recorder.on_credential(source, certificate_expires=NOW + 60, token_expires=NOW + 60)
     recorder.on_certificate_rotated(age=10, lifetime=100)
-    recorder.config_loaded(hash="sha256:00", providers=["ecr"])
-    recorder.provider_ran(provider="ecr", seconds=0.2, failed=True)
+    recorder.on_config_loaded(hash="sha256:00", providers=["ecr"])
+    recorder.on_provider_run(provider="ecr", seconds=0.2, failed=True)
 
 
 def test_providers_are_counted_under_the_names_of_the_kubelet(recorder: MetricsRecorder) -> None:
     """6.1-6.3."""
     families = scrape(recorder)
     assert [families[name].samples for name in (PROVIDER_CONFIG, PROVIDER_RUN)] == [[], []]
-    recorder.config_loaded(hash="sha256:01", providers=["ecr", "acr"])
-    recorder.config_loaded(hash="sha256:02", providers=["ecr"])
-    recorder.provider_ran(provider="ecr", seconds=0.2, failed=False)
-    recorder.provider_ran(provider="ecr", seconds=20, failed=True)
+    recorder.on_config_loaded(hash="sha256:01", providers=["ecr", "acr"])
+    recorder.on_config_loaded(hash="sha256:02", providers=["ecr"])
+    recorder.on_provider_run(provider="ecr", seconds=0.2, failed=False)
+    recorder.on_provider_run(provider="ecr", seconds=20, failed=True)
     families = scrape(recorder)
     # Only the last configuration; a provider is there before it fails.
     assert [(s.labels, s.value) for s in families[PROVIDER_CONFIG].samples] == [({"hash": "sha256:02"}, 1)]

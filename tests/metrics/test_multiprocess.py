@@ -91,7 +91,7 @@ def test_counters_and_histograms_are_added_up(processes: Processes) -> None:
         recorder.on_refresh(reason="first", succeeded=True)
         recorder.on_policy_check(allowed=True)
         recorder.on_certificate_rotated(age=700, lifetime=1000)
-        recorder.provider_ran(provider="p", seconds=0.5, failed=number == 101)
+        recorder.on_provider_run(provider="p", seconds=0.5, failed=number == 101)
     for number in (101, 103):  # whoever is scraped
         shown = scrape(processes.become(number))
         assert shown[CALLS] == 3
@@ -113,8 +113,8 @@ def test_all_that_one_process_shows_many_show_by_the_same_names(processes: Proce
     for recorder in (alone, together):
         recorder.on_plugin_run(status="no_error", code=0, seconds=0.2)
         recorder.on_credential(source, certificate_expires=NOW + 9, token_expires=NOW + 5)
-        recorder.config_loaded(hash="h", providers=["p"])
-        recorder.provider_ran(provider="p", seconds=0.5, failed=False)
+        recorder.on_config_loaded(hash="h", providers=["p"])
+        recorder.on_provider_run(provider="p", seconds=0.5, failed=False)
         recorder.on_certificate_rotated(age=700, lifetime=1000)
     registry = CollectorRegistry()
     registry.register(Collector(alone, now=lambda: NOW))
@@ -174,12 +174,12 @@ def test_the_end_of_a_credential_that_is_gone_is_gone_when_its_process_is_scrape
 
 def test_the_configuration_of_providers_that_was_loaded_last(processes: Processes) -> None:
     recorder = processes.become(101)
-    recorder.config_loaded(hash="old", providers=["p"])
-    recorder.config_loaded(hash="new", providers=["p"])
+    recorder.on_config_loaded(hash="old", providers=["p"])
+    recorder.on_config_loaded(hash="new", providers=["p"])
     shown = scrape(recorder)
     assert (shown[f"{HASH}old"], shown[f"{HASH}new"]) == (0, 1)
     assert shown["kubelet_credential_provider_plugin_errors_total,plugin_name=p"] == 0
-    processes.become(102).config_loaded(hash="old", providers=[])
+    processes.become(102).on_config_loaded(hash="old", providers=[])
     assert scrape(recorder)[f"{HASH}old"] == 1
 
 

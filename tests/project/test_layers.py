@@ -72,7 +72,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "adapters": FLOOR | {"_exec", "_config", "_credentials", "_transport", "_client", "httpx2", "metrics"},
     "__main__": {"cli"},
-    # The variant: it names everything, and loads it when asked.
+    # It names everything, and loads it when asked.
     "__init__": FLOOR
     | {
         "adapters",

@@ -51,8 +51,8 @@ def exposed() -> dict[str, dict[str, set[str]]]:
     recorder.on_plugin_run(status="plugin_execution_error", code=255, seconds=0.2)
     recorder.on_credential(source, certificate_expires=0.0, token_expires=0.0)
     recorder.on_certificate_rotated(age=1, lifetime=1)
-    recorder.config_loaded(hash="sha256:00", providers=["ecr"])
-    recorder.provider_ran(provider="ecr", seconds=0.2, failed=True)
+    recorder.on_config_loaded(hash="sha256:00", providers=["ecr"])
+    recorder.on_provider_run(provider="ecr", seconds=0.2, failed=True)
     registry = CollectorRegistry()
     registry.register(Collector(recorder))
     found: dict[str, dict[str, set[str]]] = {}

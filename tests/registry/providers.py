@@ -111,10 +111,10 @@ class Watching:
         self.configs: list[tuple[str, list[str]]] = []
         self.ran: list[tuple[str, bool]] = []
 
-    def config_loaded(self, *, hash: str, providers: Sequence[str]) -> None:
+    def on_config_loaded(self, *, hash: str, providers: Sequence[str]) -> None:
         self.configs.append((hash, list(providers)))
 
-    def provider_ran(self, *, provider: str, seconds: float, failed: bool) -> None:
+    def on_provider_run(self, *, provider: str, seconds: float, failed: bool) -> None:
         assert seconds >= 0
         self.ran.append((provider, failed))
 

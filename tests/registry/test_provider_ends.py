@@ -340,7 +340,7 @@ def test_a_fault_of_ours_is_an_error_that_tells_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(Watching):
-        def provider_ran(self, **_: object) -> None:
+        def on_provider_run(self, **_: object) -> None:
             raise ZeroDivisionError(SENTINEL)
 
     path = script_of(tmp_path / "provider", f"print({says()!r})")

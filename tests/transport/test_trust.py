@@ -200,8 +200,31 @@ class TestServersThatWantACertificate:
                 client.get("/version")
         assert len(plugin.runs) == 1
         assert "requires a client certificate (certificate required)" in str(caught.value)
-        assert f"and the exec plugin {plugin.path} returned none" in str(caught.value)
+        assert f"and the exec plugin {plugin.path} returned only a token" in str(caught.value)
         assert "t1" not in str(caught.value)
+
+    def test_and_the_plugin_was_not_run(
+        self, variant: ClientVariant, authority: Authority, tmp_path: Path
+    ) -> None:
+        """The caller's own Authorization is used: the plugin is not to blame."""
+        plugin = PluginScript(tmp_path)
+        with APIServer(authority=authority, require_certificate=True) as server:
+            config = load_config(server.kubeconfig({"exec": plugin.exec_config()}))
+            with variant.client(config) as client, pytest.raises(ClientCertificateError) as caught:
+                client.get("/version", headers={"Authorization": "Bearer own"})
+        assert plugin.runs == []
+        assert "the kubeconfig's user has none" in str(caught.value)
+
+    def test_and_a_plugin_returns_one_of_another_ca(
+        self, variant: ClientVariant, authority: Authority, tmp_path: Path
+    ) -> None:
+        plugin, pair = PluginScript(tmp_path), Authority("other").client("mallory")
+        plugin.answer(certificate=pair.certificate, key=pair.key)
+        with APIServer(authority=authority, require_certificate=True) as server:
+            config = load_config(server.kubeconfig({"exec": plugin.exec_config()}))
+            with variant.client(config) as client, pytest.raises(ClientCertificateError) as caught:
+                client.get("/version")
+        assert f"rejected the client certificate of the exec plugin {plugin.path}" in str(caught.value)
 
     def test_and_get_one_of_another_ca(self, variant: ClientVariant, authority: Authority) -> None:
         pair = Authority("other").client("mallory")
