@@ -175,9 +175,9 @@ def test_a_cancelled_request_gives_its_lease_back(
                 clock.advance(1.0)
                 await client.get("/version")
                 assert ledger.current is not old
-                assert not old._closing
+                assert not old._is_closed
                 group.cancel_scope.cancel()
-            assert old._closing
+            assert old._is_closed
             release.set()
 
     run(async_variant, main)
@@ -236,13 +236,13 @@ def test_a_cancelled_stream_gives_its_lease_back(
                     server.authority.client("dave").write(*files)
                     clock.advance(1.0)
                     await client.get("/version")
-                    assert not old._closing
+                    assert not old._is_closed
                     scope.cancel()
                     if moment == "in the body":
                         async for _ in response.aiter_lines():
                             pytest.fail("cancelled")
                     await anyio.lowlevel.checkpoint()
-            assert old._closing
+            assert old._is_closed
             watch.end()
 
     run(async_variant, main)

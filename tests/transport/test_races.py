@@ -400,7 +400,7 @@ class TestLeases:
             variant, server, tmp_path, clock, variant.in_memory(answer), lambda client: client.get("/x")
         )
         assert not old._leases
-        assert old._closing
+        assert old._is_closed
 
     def test_a_request_that_fails_has_given_its_lease_back(self, variant: ClientVariant, server: APIServer, tmp_path: Path, clock: FakeClock) -> None:  # fmt: skip
         answers = iter([variant.library.ConnectError("no"), ZeroDivisionError()])
@@ -416,7 +416,7 @@ class TestLeases:
                     client.get("/x")
 
         old = self.rotated(variant, server, tmp_path, clock, variant.in_memory(answer), fail)
-        assert old._closing
+        assert old._is_closed
 
     def test_a_response_that_is_kept_keeps_no_connections(
         self, variant: ClientVariant, server: APIServer

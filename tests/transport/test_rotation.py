@@ -92,7 +92,7 @@ class TestClientCertificate:
                 server.authority.client("dave").write(*files)
                 clock.advance(1.0)
                 client.get("/version")
-                assert not old._closing
+                assert not old._is_closed
                 network = stream.response.extensions["network_stream"]
                 raw = b"GET /version HTTP/1.1\r\nHost: h\r\n\r\n"
                 if client._portal is None:
@@ -102,7 +102,7 @@ class TestClientCertificate:
                     client._portal.call(network.write, raw)
                     answer = client._portal.call(network.read, 4096)
                 assert answer.startswith(b"HTTP/1.1 200")
-            assert old._closing
+            assert old._is_closed
         assert [request.user for request in server.requests] == ["carol", "dave", "carol"]
 
     def test_a_stream_that_is_dropped_gives_its_pool_back(
