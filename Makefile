@@ -60,7 +60,11 @@ config: $(READY) ## Show what your kubeconfig (or a bundled sample) resolves to
 	@$(BIN)/python examples/show_config.py
 
 .PHONY: test
-test: $(READY) ## Run the tests (only Python is needed; COVERAGE=1: say what they reach, which takes longer)
+test: $(READY) ## Run the fast tests, before each commit (only Python is needed)
+	$(PYTEST) -q --quick -m "not load and not e2e and not site" -n auto --dist worksteal
+
+.PHONY: test-full
+test-full: $(READY) ## Run all tests but those of load and end to end (COVERAGE=1: report branch coverage, which takes longer)
 	$(PYTEST) -q -m "not load and not e2e and not site" -n auto --dist worksteal \
 	  $(if $(COVERAGE),--cov --cov-report= --cov-fail-under=0)
 	$(if $(COVERAGE),$(BIN)/coverage report)

@@ -18,7 +18,7 @@ import tests.support.before_imports  # noqa: F401 -- imported for what it does, 
 from kubeauth._credentials.cache import SOURCE_CACHE
 from kubeauth.testing import APIServer, Authority, FakeClock
 from tests.support import environment
-from tests.support.clients import DIRECT, VARIANTS, ClientVariant
+from tests.support.clients import DIRECT, VARIANTS, ClientVariant, covering_set
 from tests.support.residue import set_aside
 
 # No test asserts a time, so neither does hypothesis: the machine may be busy.
@@ -33,6 +33,46 @@ def pytest_configure() -> None:
     # As nohup does with that of a terminal that is closed.
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help="no slow tests, and of the client variants a covering set, as `make test` does",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--quick"):
+        return
+    variants: dict[str, list[ClientVariant]] = {}
+    for item in items:
+        if (variant := _variant_of(item)) is not None:
+            variants.setdefault(_function_of(item), []).append(variant)
+    covering = {name: covering_set(found) for name, found in variants.items()}
+
+    def is_quick(item: pytest.Item) -> bool:
+        if item.get_closest_marker("slow"):
+            return False
+        variant = _variant_of(item)
+        if variant is None or item.get_closest_marker("every_variant"):
+            return True
+        return variant in covering[_function_of(item)]
+
+    deselected = [item for item in items if not is_quick(item)]
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = [item for item in items if is_quick(item)]
+
+
+def _variant_of(item: pytest.Item) -> ClientVariant | None:
+    callspec = getattr(item, "callspec", None)
+    values = callspec.params.values() if callspec is not None else ()
+    return next((value for value in values if isinstance(value, ClientVariant)), None)
+
+
+def _function_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -95,6 +95,7 @@ class Promises:
         return load_config(server.kubeconfig({"exec": plugin.exec_config()}))
 
     # Whoever leaves a watch of theirs before its end leaves generators behind, and trio says so.
+    @pytest.mark.load
     @pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")
     def test_credentials_are_replaced_under_lists_and_a_watch(self, open: Open, config: ClientConfig) -> None:
         with open(config) as warm:

@@ -414,6 +414,7 @@ class Callers:
             thread.join()
 
 
+@pytest.mark.load
 def test_rotation_under_callers_and_a_watch(generated: Generated, cluster: RotatingCluster) -> None:
     """Past three expiries: nobody sees a 401, one run for each, and the watch lives through all of them."""
     server = cluster.server
@@ -629,6 +630,7 @@ class TestConfiguration:
 
         return generated.drive(None, amake if generated.is_async else make)
 
+    @pytest.mark.slow
     def test_every_request_gets_a_good_token(
         self, generated: Generated, server: APIServer, plugin: PluginScript
     ) -> None:

@@ -62,6 +62,7 @@ def test_what_there_is() -> None:
         getattr(adapters, "nope")  # noqa: B009 -- by a name that is none
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "installed", "range"),
     [

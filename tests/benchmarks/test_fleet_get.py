@@ -7,6 +7,7 @@ import pytest
 from benchmarks.fleet_get import main
 
 
+@pytest.mark.slow
 def test_it_prints_a_table_of_what_it_measured(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--contexts", "6", "--concurrency", "2", "3"])
     head, _, *rows = capsys.readouterr().out.splitlines()

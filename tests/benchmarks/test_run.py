@@ -50,6 +50,7 @@ def results() -> Results:
         return measured(TINY, console, names=["kubeauth", subjects.DIRECT, "httpx sync"], with_go=False)
 
 
+@pytest.mark.slow
 def test_everything_is_measured_and_nobody_fails(results: Results) -> None:
     assert list(results.found) == list(MEASURES)
     failed = [

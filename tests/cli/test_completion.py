@@ -279,6 +279,7 @@ def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Termina
     terminal.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="terminals of POSIX")
 def test_a_shell_completes(terminal: Terminal, tmp_path: Path) -> None:
     assert terminal.ran("kubeauth who\t\n") == ["whoami"]

@@ -74,6 +74,7 @@ def shown() -> dict[str, tuple[int, str]]:
 class TestHere:
     """The local server, as a program of its own."""
 
+    @pytest.mark.slow
     def test_what_the_user_has_configured_is_ignored(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A kuberc that allows no plugins, a kubeconfig that is missing, a proxy that is dead."""
         kuberc = Path(os.environ["HOME"], ".kube", "kuberc")
@@ -89,6 +90,7 @@ class TestHere:
         assert process.returncode == 0, text
         assert facts(text)["failures"] == "0"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("mode", ["token", "cert", "both"])
     def test_nothing_fails(self, shown: dict[str, tuple[int, str]], mode: str) -> None:
         status, text = shown[mode]
@@ -135,6 +137,7 @@ class TestHere:
         assert all(int(one[1]) <= int(next_one[1]) for one, next_one in itertools.pairwise(rows))
         assert int(rows[0][1]) < int(rows[-1][1])
 
+    @pytest.mark.slow
     def test_ctrl_c_ends_it_tidily(self) -> None:
         process = started("demo", "--seconds", "60", "--mode", "token", "--lifetime", "60")
         assert process.stdout is not None
@@ -147,6 +150,7 @@ class TestHere:
         assert text.splitlines()[-1].startswith("Ended early. ")
         assert "Traceback" not in text
 
+    @pytest.mark.slow
     def test_a_terminal_is_drawn_on(self) -> None:
         pty = pytest.importorskip("pty")
         ours, theirs = pty.openpty()
@@ -175,11 +179,13 @@ def read(terminal: int) -> str:
 class TestInside:
     """The parts, in this process."""
 
+    @pytest.mark.slow
     def test_it_leaves_nothing_behind(self) -> None:
         before = descriptors(), threading.active_count()
         ran(DemoCluster(token=True, certificate=True, lifetime=1.0), 2.0, PlainScreen())
         wait_until(lambda: descriptors() <= before[0] and threading.active_count() <= before[1])
 
+    @pytest.mark.slow
     def test_the_picture_of_a_run(self) -> None:
         def ahead(run: Run) -> list[str]:
             """How many there were in this process."""
@@ -237,6 +243,7 @@ class TestInside:
             stream.received(json.dumps({"object": {"metadata": {"resourceVersion": str(version)}}}))
         assert stream.problem == "a watch missed an event"
 
+    @pytest.mark.slow
     def test_a_credential_that_is_revoked(self, capsys: pytest.CaptureFixture[str]) -> None:
         class Revoking(PlainScreen):
             has_revoked = False
@@ -370,6 +377,7 @@ class TestThere:
 
         return run
 
+    @pytest.mark.slow
     def test_it_goes_gently(self, server: APIServer, demo: Callable[..., tuple[int, str]]) -> None:
         begun = time.monotonic()
         status, text = demo("--seconds", "6")
@@ -396,6 +404,7 @@ class TestThere:
             "    give(token='another-token', expirationTimestamp=date(time.time() + 900))"
         )
 
+    @pytest.mark.slow
     def test_a_credential_that_is_replaced(
         self, server: APIServer, plugin: PluginScript, demo: Callable[..., tuple[int, str]]
     ) -> None:
@@ -406,6 +415,7 @@ class TestThere:
         assert (number(facts(text)["plugin runs"]), facts(text)["rotations"]) == (2, "1")
         assert "The credential was replaced once under" in text
 
+    @pytest.mark.slow
     def test_a_plugin_that_must_be_waited_for(
         self, server: APIServer, plugin: PluginScript, demo: Callable[..., tuple[int, str]]
     ) -> None:
@@ -418,6 +428,7 @@ class TestThere:
         assert int(waited[1]) >= 4  # all who ask
         assert f"none failed, and {waited[1]} had to wait for the plugin." in text
 
+    @pytest.mark.slow
     def test_the_same_credential_again_is_no_rotation(
         self, plugin: PluginScript, demo: Callable[..., tuple[int, str]]
     ) -> None:
@@ -427,6 +438,7 @@ class TestThere:
         assert number(facts(text)["plugin runs"]) > 1
         assert facts(text)["rotations"] == "0"
 
+    @pytest.mark.slow
     def test_failures_are_told_by_their_reasons(
         self, server: APIServer, demo: Callable[..., tuple[int, str]]
     ) -> None:

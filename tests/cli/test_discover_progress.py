@@ -39,6 +39,7 @@ def asked(cluster: Cluster, times: int) -> None:
     raise TimeoutError(f"it was asked {len(cluster.requests)} times")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 100])
 def test_a_terminal_has_a_line_that_lives_and_is_gone_in_the_end(columns: int, unsigned: Cluster) -> None:
     # Two tries, with time enough between them for a line, and for the first, on a machine that stalls.
@@ -81,6 +82,7 @@ def test_a_pipe_hears_nothing_unless_it_asks(signed_at_last: Cluster) -> None:
     assert len(told) == 3
 
 
+@pytest.mark.slow
 def test_a_terminal_that_asks_for_the_log_has_no_line_in_between(signed_at_last: Cluster) -> None:
     arguments = waiting(signed_at_last, "--timeout", "60s", "--interval", "700ms", "-v", "4")
     _, said = on_a_terminal(*arguments, env=environ(TERM="xterm"))
@@ -88,6 +90,7 @@ def test_a_terminal_that_asks_for_the_log_has_no_line_in_between(signed_at_last:
     assert "s left" not in said
 
 
+@pytest.mark.slow
 def test_a_dumb_terminal_is_not_drawn_on(unsigned: Cluster) -> None:
     _, said = on_a_terminal(
         *waiting(unsigned, "--timeout", "3s", "--interval", "1s"), env=environ(TERM="dumb")

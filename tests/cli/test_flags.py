@@ -154,6 +154,7 @@ def test_all_of_kubectls_are_there(kubectl: str) -> None:
     assert len(theirs) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     "arguments",

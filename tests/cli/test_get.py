@@ -324,6 +324,7 @@ class TestRequestTimeout:
             "Unable to connect to the server: the answer was not complete within 60s (--request-timeout)\n"
         )
 
+    @pytest.mark.slow
     @pytest.mark.oracle
     @pytest.mark.parametrize("path", ["/late", "/drip", "/silence"])
     def test_kubectl_gives_up_too(self, path: str, slow: APIServer, kubectl: str) -> None:

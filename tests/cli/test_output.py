@@ -61,6 +61,7 @@ def test_a_stdout_that_was_closed(api: APIServer, monkeypatch: pytest.MonkeyPatc
     assert closed == (0, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
 @pytest.mark.parametrize(
     "arguments",
@@ -73,6 +74,7 @@ def test_a_disk_that_is_full(arguments: str, unbuffered: str, api: APIServer) ->
     assert full == (1, "", "error: No space left on device\n")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
 @BUFFERED
 def test_a_full_stderr_does_not_prevent_the_answer(unbuffered: dict[str, str], api: APIServer) -> None:
@@ -82,6 +84,7 @@ def test_a_full_stderr_does_not_prevent_the_answer(unbuffered: dict[str, str], a
         assert full == (0, "{}\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
 @BUFFERED
 @pytest.mark.parametrize(

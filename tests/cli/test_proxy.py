@@ -53,6 +53,7 @@ def proxy(*flags: str, **variables: str) -> Iterator[Process]:
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_serves_and_ends_in_good_order(api: APIServer, number: signal.Signals) -> None:
     with proxy("--port", "0") as it:

@@ -66,6 +66,7 @@ def test_as_kubectl_says_it(api: APIServer, kubectl: str) -> None:
     assert different == {}
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 def test_what_kubectl_prints_is_printed(api: APIServer, kubectl: str) -> None:
     answers.add_to(api)

@@ -106,6 +106,7 @@ def server() -> Iterator[APIServer]:
         yield server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["token", "token that cannot be sent", "token file", "password", "inline pair",
                                   "pair that does not match", "plugin", "plugin that fails", "plugin that says nonsense"])  # fmt: skip
 def test_no_command_shows_one(name: str, users: dict[str, User], server: APIServer, tmp_path: Path) -> None:
@@ -121,6 +122,7 @@ def test_no_command_shows_one(name: str, users: dict[str, User], server: APIServ
             assert secret not in ran.out + ran.err, line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "says",
     [
@@ -137,6 +139,7 @@ def test_no_command_shows_what_a_provider_gives(says: dict[str, Any], node: Node
         assert SENTINEL not in ran.out + ran.err, line
 
 
+@pytest.mark.slow
 def test_no_command_shows_a_bootstrap_token(api: APIServer, ca: Authority, tmp_path: Path) -> None:
     """Wherever it is given: what `create` prints is asked for, and it may not here."""
     api.on("POST", PATH, Answer(403, {"kind": "Status", "status": "Failure", "reason": "Forbidden"}))
@@ -153,6 +156,7 @@ def test_no_command_shows_a_bootstrap_token(api: APIServer, ca: Authority, tmp_p
     assert BOOTSTRAP in (tmp_path / "saved").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["token", "plugin", "plugin that fails"])
 def test_no_command_of_gmsa_shows_one(
     name: str, users: dict[str, User], server: APIServer, tmp_path: Path
@@ -169,6 +173,7 @@ def test_no_command_of_gmsa_shows_one(
             assert secret not in ran.out + ran.err, line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["token", "password", "inline pair", "plugin", "plugin that fails"])
 def test_the_proxy_shows_none(name: str, users: dict[str, User], server: APIServer, tmp_path: Path) -> None:
     """Neither where it was started, nor to whoever asks it."""

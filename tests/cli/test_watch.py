@@ -290,6 +290,7 @@ class TestLiving:
             assert process.stderr.read() == ""
         watch.end()
 
+    @pytest.mark.slow
     def test_it_lives_through_the_end_of_its_credential(self, api: APIServer, tmp_path: Path) -> None:
         """A watch is refused when it begins, or never: the plugin is not asked again for one that is quiet."""
         plugin = PluginScript(tmp_path)

@@ -87,6 +87,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("content", "message"), HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_files_get_a_typed_error_in_bounded_memory(

@@ -172,6 +172,7 @@ def test_somebody_types_x17_x19_t10_t15(anybody: APIServer, tmp_path: Path, mode
     assert session.is_interactive is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)  # what is below a client has no part in it
 @pytest.mark.parametrize("line", ["open sesame", "\x03"], ids=["types", "interrupts"])
 def test_through_every_face_x17_x19(

@@ -114,6 +114,7 @@ def by_kubeauth(variant: ClientVariant, path: Path) -> None:
         client.get("/version").raise_for_status()
 
 
+@pytest.mark.slow
 def test_the_corpus_reaches_the_wire_as_with_kubectl(
     kubectl: str, wire: APIServer, documents: dict[str, str], tmp_path: Path
 ) -> None:

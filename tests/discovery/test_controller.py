@@ -324,6 +324,7 @@ def test_somebody_who_does_not_agree_is_not_written_against_without_end(
     assert cluster.signed_by == {"abc123"}
 
 
+@pytest.mark.slow
 @BACKENDS
 def test_a_server_that_refuses_is_not_asked_at_every_change(
     cluster: Cluster, server: APIServer, backend: str
@@ -420,6 +421,7 @@ def test_many_changes_at_once_are_one_write_and_never_two_at_a_time(
     assert cluster.refused <= 1
 
 
+@pytest.mark.slow
 @BACKENDS
 def test_a_token_that_ends_loses_its_signature_though_nobody_says_so_a30(
     cluster: Cluster, server: APIServer, backend: str
@@ -441,6 +443,7 @@ def test_a_token_that_ends_loses_its_signature_though_nobody_says_so_a30(
     assert len(cluster.writes) == 2
 
 
+@pytest.mark.slow
 @BACKENDS
 def test_what_cannot_be_listed_or_watched_is_tried_again(
     cluster: Cluster, server: APIServer, backend: str, clock: FakeClock, caplog: pytest.LogCaptureFixture

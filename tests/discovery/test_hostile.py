@@ -366,6 +366,7 @@ def drips_with_length(talk: Talk) -> None:
     drip(talk, b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "converse",
     [silent, within_headers, within_body, drips_headers, drips_body, drips_with_length],
@@ -390,6 +391,7 @@ def test_a_server_that_does_not_shake_hands_a49(runtime: Runtime, cluster: Clust
                 runtime.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0.3)
 
 
+@pytest.mark.slow
 def test_a_server_that_hangs_at_the_second_fetch_a49(runtime: Runtime, cluster: Cluster) -> None:
     body = json.dumps(config_map(cluster.kubeconfig, cluster.signature)).encode()
     pair = cluster.authority.server("127.0.0.1")
@@ -536,6 +538,7 @@ def test_something_that_is_no_http_is_no_answer(runtime: Runtime, cluster: Clust
                 runtime.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0)
 
 
+@pytest.mark.slow
 def test_a_server_without_tls_is_no_server(runtime: Runtime, cluster: Cluster) -> None:
     """A downgrade: it would say all of it in clear text."""
     body = json.dumps(config_map(cluster.kubeconfig, cluster.signature)).encode()
@@ -580,6 +583,7 @@ def test_nothing_of_this_machine_is_shown(
         assert request.certificate is None
 
 
+@pytest.mark.slow
 def test_endless_interim_answers_end_with_the_time_there_is(runtime: Runtime, cluster: Cluster) -> None:
     def converse(talk: Talk) -> None:
         talk.request()

@@ -66,6 +66,7 @@ def go(plugin: Misbehaving) -> None:
 
 
 class TestClosing:
+    @pytest.mark.slow
     @BEFORE_IT_IS_SENT
     def test_the_last_client_ends_the_run(
         self, variant: ClientVariant, http: APIServer, clock: FakeClock, plugin: Misbehaving
@@ -142,6 +143,7 @@ class TestClosing:
             response.close()
         assert plugin.runs == 1
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("how", ["asyncio", "anyio", "trio"])
     def test_cancelling_it_closes_the_connections_all_the_same(
         self, how: str, clock: FakeClock, plugin: Misbehaving
@@ -288,6 +290,7 @@ class TestCancelling:
             clock.advance(1.3)
             assert client.get("/version").status_code == 200
 
+    @pytest.mark.slow
     def test_all_of_them_and_then_the_client_is_closed(
         self, variant: ClientVariant, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:

@@ -151,6 +151,7 @@ INTERRUPTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", INTERRUPTED)
 def test_ctrl_c(way: str, http: APIServer, plugin: Misbehaving) -> None:
     plugin.does(IGNORES if "closed" in way else HANGS)
@@ -282,6 +283,7 @@ EXITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", EXITS)
 def test_exit_while_a_plugin_runs(way: str, http: APIServer, plugin: Misbehaving) -> None:
     plugin.does(IGNORES)
@@ -339,6 +341,7 @@ def test_a_forked_child_that_exits_leaves_the_plugin_to_its_parent(
     assert plugin.runs == 1
 
 
+@pytest.mark.slow
 def test_sigchld_is_ignored(http: APIServer, plugin: Misbehaving) -> None:
     """Then nobody can know how a program ended; but what it printed says enough."""
     source = """
@@ -365,6 +368,7 @@ def test_sigchld_is_ignored(http: APIServer, plugin: Misbehaving) -> None:
 
 
 # In an order in which the numbers are given away again: to the plugin's pipes, or to connections.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("closed", "runtime"),
     [

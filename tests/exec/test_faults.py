@@ -364,6 +364,7 @@ def test_a_ca_that_is_too_long_for_an_environment(
         assert client.get("/version").status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", TWO, ids=str)
 def test_a_child_that_holds_stdout_after_the_plugin_has_ended(
     variant: ClientVariant, server: APIServer, clock: FakeClock, tmp_path: Path

@@ -165,6 +165,7 @@ class TestStderr:
         os.close(writer)
         assert found == ["t"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["pipe", "socket", "terminal"])
     def test_our_stderr_is_not_read(self, kind: str, script: Misbehaving) -> None:
         """A plugin that says much has to wait, as if it wrote there itself; but not longer than it may."""
@@ -185,6 +186,7 @@ class TestStderr:
             os.close(ours)
             os.close(theirs)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["pipe", "terminal"])
     def test_our_stderr_is_no_longer_read_after_a_while(self, kind: str, script: Misbehaving) -> None:
         """It fills up while the plugin speaks."""

@@ -162,6 +162,7 @@ def test_what_it_prints(
         fails(client, config, errors.PluginOutputError)
 
 
+@pytest.mark.slow
 @TWO
 @pytest.mark.parametrize("name", OTHERS)
 def test_how_it_ends(
@@ -332,6 +333,7 @@ def test_clocks_that_jump(
             look_at(client, config)
 
 
+@pytest.mark.slow
 @TWO
 def test_a_child_that_holds_its_stdout(
     variant: ClientVariant, server: APIServer, clock: FakeClock, plugin: Misbehaving

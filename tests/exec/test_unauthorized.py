@@ -194,6 +194,7 @@ class TestThenFine:
         assert tokens_at(server) == ["token-1", "token-2"]
         assert [request.body for request in server.requests] == [b"abc"] * 2
 
+    @pytest.mark.slow
     def test_the_next_refusal_is_worth_a_run_at_once(
         self, way: str, variant: ClientVariant, server: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
@@ -217,6 +218,7 @@ def chunks(variant: ClientVariant) -> Iterator[bytes] | AsyncIterator[bytes]:
 class TestAnAppBehindTheServersProxy:
     """Its 401 looks like the API server's own, and comes from the same origin."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("plugin_gives", ["another", "the same"])
     def test_it_reaches_the_caller_and_the_plugin_is_left_in_peace(
         self,

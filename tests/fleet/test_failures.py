@@ -158,6 +158,7 @@ def half_a_body(talk: Talk) -> None:
     talk.until_closed()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tls", [True, False])
 @pytest.mark.parametrize("conversation", [silent, dripping, half_a_body])
 def test_who_is_too_slow_is_left_when_the_time_is_up(
@@ -208,6 +209,7 @@ def test_redirects_are_followed_and_not_for_ever(runtime: str, server: APIServer
     assert ask(runtime, "/round", kubeconfig=made.document).failures == {Failure.UNREACHABLE: 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["redirect", "proxy"])
 def test_who_is_too_slow_on_the_way_is_left_too(
     runtime: str, server: APIServer, stack: ExitStack, place: str

@@ -195,6 +195,7 @@ def test_a_plugin_is_run_once_for_all_that_have_it_configured_alike(
     assert len(plugin.runs) == 1
 
 
+@pytest.mark.slow
 def test_many_more_plugins_than_are_kept_are_run_once_each(
     runtime: str, server: APIServer, tmp_path: Path
 ) -> None:
@@ -247,6 +248,7 @@ def test_a_plugin_that_fails_is_run_once_and_all_its_contexts_say_why(
     assert report.failed[0].status_code is None
 
 
+@pytest.mark.slow
 def test_who_hangs_is_ended_and_all_its_contexts_say_so(
     runtime: str, server: APIServer, tmp_path: Path
 ) -> None:

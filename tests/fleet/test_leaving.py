@@ -174,6 +174,7 @@ def test_without_a_thread_for_the_clock_there_is_httpxs_limit(
     assert report.failures == {fleet.Failure.TIMEOUT: 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_threads", [True, False])
 def test_a_thread_that_cannot_be_told_ends_when_it_can(
     has_threads: bool, server: APIServer, monkeypatch: pytest.MonkeyPatch

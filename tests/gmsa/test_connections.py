@@ -167,6 +167,7 @@ def rest_of(connection: socket.socket) -> bytes:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.attack(
     "GMSA webhook",
     "slowloris: no handshake, half a head, half a body, responses that are not read",
@@ -350,6 +351,7 @@ def is_over(connection: socket.socket) -> bool:
         return True
 
 
+@pytest.mark.slow
 @pytest.mark.attack(
     "GMSA webhook",
     "connection flood, before and after the handshake",
@@ -461,6 +463,7 @@ def test_many_who_say_nothing_are_never_more_than_there_may_be_b19(
     assert serving(tmp_path, authority, work, PATIENT) <= FEW
 
 
+@pytest.mark.slow
 @pytest.mark.attack(
     "GMSA webhook",
     "clients that keep their connection open while the webhook stops",

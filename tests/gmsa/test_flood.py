@@ -183,6 +183,7 @@ def test_the_attackers_are_as_many_as_there_can_be() -> None:
     assert Limits().max_connections == COUNT
 
 
+@pytest.mark.slow
 @pytest.mark.attack(
     "GMSA webhook",
     "300 connections that send nothing, over TCP or TLS; attackers that reconnect as soon as they are evicted",
@@ -198,6 +199,7 @@ def test_reviews_are_answered_beside_idle_connections_b19(
             reviewer.review()
 
 
+@pytest.mark.slow
 @pytest.mark.attack(
     "GMSA webhook",
     "300 connections that send nothing, over TCP or TLS; attackers that reconnect as soon as they are evicted",
@@ -216,6 +218,7 @@ def test_reviews_are_answered_while_attackers_reconnect_b19(
             reviewer.review()
 
 
+@pytest.mark.slow
 @pytest.mark.attack(
     "GMSA webhook",
     "as many clients as there can be connections, which send one request after the other and read slowly",

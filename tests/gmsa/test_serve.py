@@ -290,6 +290,7 @@ def test_too_large_a_body_is_refused_over_the_wire_b19(
     assert after.json()["response"]["allowed"]
 
 
+@pytest.mark.slow
 def test_the_process_has_the_limits_and_keeps_who_is_idle_b19(
     known: KnownSpecs, mounted: Mounted, authority: Authority, tmp_path: Path
 ) -> None:

@@ -396,6 +396,7 @@ def test_an_api_server_that_takes_too_long_is_a_denial_b19_b82(known: KnownSpecs
     assert "could not be decided in 0.05 seconds" in response["status"]["message"]
 
 
+@pytest.mark.slow
 def test_questions_have_a_limit_if_it_is_given_b57(known: KnownSpecs) -> None:
     """What two questions need is more than there is: the second has its turn in 1,000 seconds."""
     body = review(object=pod("web-spec", CONTENTS))

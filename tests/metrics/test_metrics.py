@@ -476,6 +476,7 @@ print(json.dumps([seen, "exec_plugin" in generate_latest().decode()]))
     assert json.loads(run.stdout) == [False, False]
 
 
+@pytest.mark.slow
 def test_threads_that_count_at_once_lose_nothing(recorder: MetricsRecorder) -> None:
     workers, rounds = 8, 500
     barrier = threading.Barrier(workers + 1)

@@ -117,6 +117,7 @@ def test_in_memory_alone_if_you_say_so_o7(issuer: Issuer, kubeconfig: Kubeconfig
     kubeconfig.path.parent.chmod(0o700)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)  # nothing is sent, whatever it would be sent by
 def test_what_cannot_be_written_is_not_asked_for_o7(
     variant: ClientVariant, issuer: Issuer, kubeconfig: Kubeconfig
@@ -316,6 +317,7 @@ def test_of_many_processes_one_renews_and_all_use_it_o7_o8(
         assert len({request.header("Authorization") for request in server.requests[before:]}) == 1
 
 
+@pytest.mark.slow
 def test_no_process_spends_the_token_of_another_o7(
     issuer: Issuer, kubeconfig: Kubeconfig, processes: list[Process]
 ) -> None:

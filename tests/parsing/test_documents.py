@@ -257,6 +257,7 @@ def test_aliases_in_reason_are_fine() -> None:
     assert len(read_yaml(text.encode())["d"]) == 9_000
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.no_cover  # a million events, each of which would be traced; smaller documents cover it
 @pytest.mark.parametrize("data", [b"[" + b"1," * 1_000_001 + b"1]", b'{"a": [' + b"[]," * 1_000_000 + b"1]}"])

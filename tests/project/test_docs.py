@@ -81,6 +81,7 @@ def kubeconfig(server: APIServer, tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", RUN)
 def test_code_blocks_run(block: str, kubeconfig: str) -> None:
     environ = {**os.environ, "KUBECONFIG": kubeconfig}

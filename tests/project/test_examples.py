@@ -91,6 +91,7 @@ def kubeconfig(server: APIServer, tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_rotation() -> None:
     shown = run("rotation.py", COLUMNS="120")
     assert shown.returncode == 0, shown.stderr
@@ -108,6 +109,7 @@ def test_namespaces(kubeconfig: str) -> None:
     assert 'context "other" does not exist' in shown.stderr
 
 
+@pytest.mark.slow
 def test_dask_fleet(server: APIServer, tmp_path: Path) -> None:
     """With workers of its own. What fails is told of, and does not hold up the rest."""
     plugin = PluginScript(tmp_path)
@@ -138,6 +140,7 @@ def test_dask_fleet_without_a_kubeconfig() -> None:
 WITH_OTHERS = pytest.mark.parametrize("name", ["with_httpx2_k8s.py", "with_kr8s.py", "with_lightkube.py"])
 
 
+@pytest.mark.slow
 @WITH_OTHERS
 def test_namespaces_with_the_clients_of_others(name: str, kubeconfig: str) -> None:
     shown = run(name, KUBECONFIG=kubeconfig)
@@ -145,6 +148,7 @@ def test_namespaces_with_the_clients_of_others(name: str, kubeconfig: str) -> No
     assert shown.stdout.split() == ["default", "kube-public", "kube-system"]
 
 
+@pytest.mark.slow
 @WITH_OTHERS
 def test_the_clients_of_others_are_refused(name: str, server: APIServer, kubeconfig: str) -> None:
     server.tokens.clear()
@@ -154,6 +158,7 @@ def test_the_clients_of_others_are_refused(name: str, server: APIServer, kubecon
     assert "Unauthorized" in shown.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["namespaces.py", "with_httpx2_k8s.py", "with_kr8s.py", "with_lightkube.py"])
 def test_namespaces_of_a_server_that_is_gone(name: str, server: APIServer, kubeconfig: str) -> None:
     server.close()
@@ -181,6 +186,7 @@ def test_watch(server: APIServer, kubeconfig: str) -> None:
         assert process.wait() == 0
 
 
+@pytest.mark.slow
 def test_with_kubernetes() -> None:
     shown = run("with_kubernetes.py")
     assert shown.returncode == 0, shown.stderr
@@ -334,6 +340,7 @@ def test_testing_your_code() -> None:
     assert (shown.returncode, shown.stdout) == (0, "ok\n"), shown.stderr
 
 
+@pytest.mark.slow
 def test_scraped() -> None:
     shown = run("observability/scraped.py", "--port", "0", "--seconds", "1")
     assert shown.returncode == 0, shown.stderr

@@ -34,6 +34,7 @@ def test_the_copies_are_what_their_sources_generate() -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["source", "target"])
 def test_a_changed_source_or_copy_is_reported_and_generated_again(project: Path, part: str) -> None:
     copy = COPIES[0]

@@ -143,6 +143,7 @@ class TestService:
         server.on("GET", PODS, Answer(body={"items": [{}, {}, {}]}))
         return titled("guides/service.md", "service.py")
 
+    @pytest.mark.slow
     def test_it_goes_on_through_another_token_and_a_plugin_that_fails(
         self, program: str, server: APIServer, plugin: PluginScript, kubeconfig: str, tmp_path: Path
     ) -> None:
@@ -318,6 +319,7 @@ class TestController:
 
 
 class TestJobs:
+    @pytest.mark.slow
     def test_a_run_for_each_process_and_no_secret_on_the_way(
         self, server: APIServer, plugin: PluginScript, kubeconfig: str, tmp_path: Path
     ) -> None:

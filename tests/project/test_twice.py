@@ -39,6 +39,7 @@ def run(where: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("failing", "failures", "code", "times", "named"),
     [

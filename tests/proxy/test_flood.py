@@ -47,6 +47,7 @@ def open_wires(proxy: Proxy) -> Iterator[OpenWires]:
         yield lambda count: (stack.enter_context(proxy.connect()) for _ in range(count))
 
 
+@pytest.mark.slow
 @pytest.mark.attack(
     "proxy",
     "connection flood: silent, half a request head, idle after a request",

@@ -335,6 +335,7 @@ def test_who_hangs_up_with_a_reset(proxy: Proxy, server: APIServer) -> None:
     assert proxy.get("/version").status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.attack(
     "proxy",
     "clients that disconnect or reset in the middle",

@@ -199,6 +199,7 @@ def test_a_server_that_does_not_want_to(proxied: Proxied, server: APIServer) -> 
         assert code_of(wire.until(b"linux/amd64")) == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_an_upgrade_is_asked_for_again_when_the_credential_is_refused(
     proxied: Proxied, authority: Authority, tmp_path: Path, method: str

@@ -214,6 +214,7 @@ def test_connections_are_not_held_while_others_ask(
     assert [answer.status_code for answer in answers] == [200] * 10
 
 
+@pytest.mark.slow
 def test_nobody_waits_longer_for_others_than_for_an_answer(
     variant: ClientVariant, authority: Authority, registry: Registry
 ) -> None:
@@ -282,6 +283,7 @@ def wait_for_three_more(done: list[int], calls: list[Future[None]]) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asks_for_basic", [True, False])
 def test_a_password_that_rotates_under_load_fails_nobody(
     variant: ClientVariant, authority: Authority, asks_for_basic: bool

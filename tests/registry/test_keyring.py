@@ -295,6 +295,7 @@ def test_what_is_added_after_a_lookup_is_found_too() -> None:
     assert users(made.lookup("a.io/x")) == ["later", "a.io"]
 
 
+@pytest.mark.slow
 def test_lookups_while_somebody_adds_see_each_addition_whole() -> None:
     made, seen, stop = Keyring(), list[list[str]](), threading.Event()
 

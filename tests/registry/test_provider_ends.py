@@ -308,6 +308,7 @@ LOUD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", LOUD.values(), ids=LOUD)
 def test_neither_what_it_is_told_nor_what_it_says_is_in_an_error(
     body: str, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -7,7 +7,7 @@ a thread of their own.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -165,6 +165,23 @@ class ClientVariant:
         """An `transport_factory=` that does not touch the network."""
         mock = self.library.MockTransport(answer)
         return lambda _context, _proxy: mock
+
+
+def covering_set(variants: Sequence[ClientVariant]) -> list[ClientVariant]:
+    """Return as few as cover each library, runtime and transport among `variants`: three of all nine.
+
+    Sound for most tests, because sync and httpx2 modules are generated from one source.
+    """
+
+    def features(variant: ClientVariant) -> set[object]:
+        return {variant.library.__name__, variant.runtime, variant.direct}
+
+    chosen: list[ClientVariant] = []
+    left = set[object]().union(*map(features, variants))
+    while left:
+        chosen.append(max(variants, key=lambda variant: len(features(variant) & left)))
+        left -= features(chosen[-1])
+    return chosen
 
 
 VARIANTS = [

@@ -149,6 +149,7 @@ def dask(tmp_path: Path) -> Iterator[Dask]:
         yield Dask(tmp_path, stack)
 
 
+@pytest.mark.slow
 def test_a_thousand_contexts_a_run_for_each_worker_and_no_secret_on_the_wire(
     dask: Dask, kubeconfig: str, plugin: PluginScript, servers: list[APIServer], key: bytes
 ) -> None:

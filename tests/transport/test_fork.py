@@ -121,6 +121,7 @@ def test_a_child_forked_in_the_middle_of_a_run_makes_its_own(
     assert (found, plugin.runs) == ([200], 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", SYNC, ids=str)
 def test_many_children_at_once_under_load(variant: ClientVariant) -> None:
     """Forked while other threads are in the middle of requests, so that every lock of ours may be taken.

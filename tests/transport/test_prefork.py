@@ -41,6 +41,7 @@ def kubeconfig(server: APIServer, plugin: PluginScript, tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "made"),
     [(["--preload"], "at import"), ([], "at import"), (["--preload"], "lazily")],
@@ -69,6 +70,7 @@ def test_each_worker_runs_the_plugin_once(
         assert len(plugin.runs) == len(server.served) == 2 * WORKERS + 1
 
 
+@pytest.mark.slow
 def test_an_async_client_made_before_the_fork_works_in_the_loops_of_workers(
     kubeconfig: str, plugin: PluginScript
 ) -> None:

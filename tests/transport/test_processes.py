@@ -59,6 +59,7 @@ def done(how: str, method: str, kubeconfig: str, plugin: PluginScript) -> Any:
     return json.loads(ran.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("how", ["by_process", "by_pool", "by_executor"])
 def test_a_config_travels_and_each_process_runs_the_plugin_once(

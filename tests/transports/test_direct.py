@@ -409,6 +409,7 @@ class TestTime:
                 it.request("POST", "/", content=b"x" * 20_000_000)
             ended.set()
 
+    @pytest.mark.slow
     def test_a_server_that_reads_slowly_but_reads(self) -> None:
         """The limit is for each step, as httpx has it for threads."""
 
