@@ -27,10 +27,10 @@ settings.load_profile("unhurried")
 
 
 def pytest_configure() -> None:
-    # A shell that starts something in the background has it ignore Ctrl-C, and so would what tests start.
+    # A shell ignores Ctrl-C in background jobs, and the processes that tests start would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # As nohup does with that of a terminal that is closed.
+    # nohup ignores SIGHUP.
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -77,18 +77,18 @@ def _function_of(item: pytest.Item) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    # Tests wait for programs and for time to pass: one more than there are processors keeps these busy.
+    # Tests wait for other processes and for time to pass: one more worker than processors keeps these busy.
     return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_finish() -> None:
-    # Thousands of tests and all their modules: nobody need look for garbage among them.
+    # The garbage collector need not traverse thousands of tests and their modules again.
     set_aside()
 
 
 @pytest.fixture(scope="session")
 def system_authorities(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What this machine trusts, as far as tests know: to read all that it does trust takes 20 ms each time."""
+    """A small CA bundle in place of the system's, which takes 20 ms to load."""
     path = tmp_path_factory.mktemp("system") / "ca.pem"
     path.write_bytes(Authority("system CA").pem)
     return path
@@ -96,8 +96,8 @@ def system_authorities(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True, scope="session")
 def session_environment(system_authorities: Path) -> Iterator[Iterator[Path]]:
-    """For fixtures of the session too. Returns paths for directories that are not there yet, one for each test."""
-    # Not below pytest's own: a socket in it, as multiprocessing makes one, must have a short path.
+    """Isolate the session from the machine. Yields a path for a temporary directory for each test."""
+    # Not below pytest's directory: multiprocessing creates a Unix socket here, whose path must be short.
     with tempfile.TemporaryDirectory(prefix="k", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         with environment.isolate(directory):
@@ -110,29 +110,27 @@ def session_environment(system_authorities: Path) -> Iterator[Iterator[Path]]:
 def clean_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, session_environment: Iterator[Path]
 ) -> Iterator[None]:
-    """What the shell, the user's files and other programs' temporary files say, no test sees: see
-    `tests.support.environment`. Each test has a home and a directory for temporary files of its own.
-    """
+    """Give each test a home and a temporary directory of its own; see `tests.support.environment`."""
     home, temporary = tmp_path / "home", next(session_environment)
     home.mkdir()
     temporary.mkdir()
     monkeypatch.setenv("HOME", str(home))
     with environment.use_temporary_directory(temporary):
         yield
-    with suppress(OSError):  # a test that leaves files there is one about such files
+    with suppress(OSError):  # some tests are about files that are left there
         temporary.rmdir()
 
 
 @pytest.fixture(autouse=True)
 def nothing_shared() -> Iterator[None]:
-    """What a plugin gave to one test is not there in the next, nor in its metrics."""
+    """No credential source of one test is used by the next."""
     yield
     SOURCE_CACHE._recent.clear()
 
 
 @pytest.fixture(autouse=True)
 def levels_of_logs() -> Iterator[None]:
-    """A command line sets them, for a process that it takes for its own."""
+    """Restore the log levels that the command line sets."""
     loggers = [logging.getLogger(name) for name in ("kubeauth", "httpx", "httpcore", "httpx2", "httpcore2")]
     before = [logger.level for logger in loggers]
     yield
@@ -150,7 +148,7 @@ def nobody() -> int:
 
 @pytest.fixture(params=[*VARIANTS, *DIRECT], ids=str)
 def variant(request: pytest.FixtureRequest) -> ClientVariant:
-    """Each library in each runtime, and DirectTransport below: a test that takes this one runs nine times."""
+    """Each client: a test with this fixture runs nine times, and with --quick three times."""
     found: ClientVariant = request.param
     return found
 
@@ -162,7 +160,7 @@ def authority() -> Authority:
 
 @pytest.fixture
 def server(authority: Authority) -> Iterator[APIServer]:
-    """Knows alice by her token, bob by his password, and whoever has a certificate."""
+    """An API server with a token for alice, a password for bob, and any client certificate of its CA."""
     with APIServer(
         authority=authority, tokens={"alices-token": "alice"}, passwords={"bob": "pass:word"}
     ) as it:
@@ -178,7 +176,7 @@ def clock() -> FakeClock:
 def public(
     authority: Authority, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> Authority:
-    """An authority that this machine trusts."""
+    """A CA that this machine trusts."""
     public = Authority("public CA")
     path = tmp_path_factory.mktemp("public") / "ca.pem"
     path.write_bytes(public.pem)

@@ -1,1 +1,33 @@
-"""What tests of more than one kind need."""
+"""Helpers that several test directories share.
+
+Clients and callers
+    clients         ClientVariant: each of {httpx, httpx2} x {sync, asyncio, trio}, with httpx's transport or
+                    DirectTransport; the fixture `variant` runs a test with each of them
+    callers         a thousand concurrent callers in threads and event loops, released by one barrier
+    processes, dask_driver, prefork_app, gunicorn
+                    programs that use kubeauth in several processes
+
+Plugins and credentials
+    issuer          an issuer of tokens and certificates that expire within seconds
+    misbehaving     exec plugins that hang, crash, or print invalid output
+    scripted        a CredentialProvider without a process
+    oidc_issuer     an OpenID Connect issuer; `oidc` has a kubeconfig and an API server for it
+
+Servers
+    raw_server      sends the bytes that a test specifies; h2_server speaks HTTP/2
+    proxy_servers   http, https and socks5 proxies; proxy_cases is the NO_PROXY table
+    recording       records the traffic between two programs
+
+Checks
+    residue         descriptors, threads, processes and files that a test must not leave behind
+    frames          which frames of a traceback are kubeauth's
+    observers       an Observer that counts events
+    kubeconfigs     short kubeconfig documents
+    blocks          the code blocks of the documentation
+
+The environment
+    environment     the same variables, home and temporary directory on every machine
+    before_imports  what must be set before kubeauth is imported
+    ports           free ports for other programs
+    twice           pytest for `.ci/run`: runs failed tests again, alone
+"""
