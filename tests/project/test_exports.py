@@ -187,7 +187,7 @@ print(json.dumps([before, found, dir(kubeauth.adapters), hasattr(kubeauth.adapte
 def test_testing_needs_no_test_dependency() -> None:
     code = """
 import json, sys
-for name in ("pytest", "trio", "trustme", "respx", "hypothesis", "httpx2", "rich"):
+for name in ("pytest", "trio", "trustme", "respx", "pytest_httpx", "hypothesis", "httpx2", "rich"):
     sys.modules[name] = None
 import kubeauth
 from kubeauth.testing import APIServer
