@@ -124,6 +124,8 @@ def test_programs_are_in_order(tmp_path: Path) -> None:
             if block.title and block.title.endswith(".py"):
                 (tmp_path / block.title).write_text(block.code)
     settings = ["pyproject.toml", "line-length=100", 'lint.isort.known-first-party=["kubeauth"]']
+    # Tests assert, and their tokens are not secrets.
+    settings.append('lint.extend-per-file-ignores={"test_*.py"=["S101", "S106"], "conftest.py"=["S106"]}')
     ran = subprocess.run(
         [sys.executable, "-m", "ruff", "check", "--no-cache", str(tmp_path)]
         + [word for each in settings for word in ("--config", each)]
@@ -530,3 +532,16 @@ class TestPlugin:
         cache.write_text(json.dumps({**cached, "expires": datetime.now(UTC).isoformat()}))
         assert ask(MY_SESSION="carol").status_code == 401
         assert json.loads(cache.read_text())["token"] == "token-of-carol"
+
+
+class TestTesting:
+    @pytest.mark.slow
+    def test_its_tests_pass_with_respx_and_pytest_httpx(self, tmp_path: Path) -> None:
+        (tmp_path / "pods.py").write_text(titled("testing.md", "pods.py"))
+        (tmp_path / "conftest.py").write_text(titled("testing.md", "conftest.py"))
+        (tmp_path / "test_with_respx.py").write_text(titled("testing.md", "test_with_respx.py"))
+        (tmp_path / "test_with_pytest_httpx.py").write_text(titled("testing.md", "test_with_pytest_httpx.py"))
+        command = [sys.executable, "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "--color=no"]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        # Four tests in each file, one of which runs on asyncio and on trio.
+        assert "= 10 passed in" in ran.stdout, ran.stdout + ran.stderr
