@@ -9,26 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from kubeauth.cli import main
 from kubeauth.cli._registry_flags import BIN_DIR_VARIABLE, CONFIG_VARIABLE
 from kubeauth.testing import APIServer, Authority
+from tests.cli.in_process import Captured, run_in_process
 from tests.cli.nodes import Node
-from tests.cli.programs import Ran
 
-Run = Callable[..., Ran]
+Run = Callable[..., Captured]
 
 
 @pytest.fixture
-def run(capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
+def run() -> Run:
     """The command line, in this process."""
-
-    def ran(*arguments: object) -> Ran:
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        out, err = capsysbinary.readouterr()
-        return Ran(ended.value.code, out.decode(), err.decode())
-
-    return ran
+    return run_in_process
 
 
 @pytest.fixture(autouse=True)

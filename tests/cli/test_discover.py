@@ -17,7 +17,7 @@ from kubeauth.cli._ends import Status
 from kubeauth.discovery import public_key_pin
 from kubeauth.testing import Answer, Authority, PluginScript
 from tests.cli.conftest import Run
-from tests.cli.programs import KUBEAUTH, Ran, environ, kubeauth, on_a_terminal, ran
+from tests.cli.programs import KUBEAUTH, Ran, environ, on_a_terminal, ran
 from tests.discovery.clusters import SECRET, TOKEN, Cluster
 from tests.discovery.test_seed import SeedCluster
 from tests.registry.servers import Server
@@ -185,10 +185,8 @@ class TestWays:
         assert "fedcba" in done.err
 
     @pytest.mark.parametrize("flag", ["--token", "--discovery-token"])
-    def test_the_token_from_stdin(self, flag: str, cluster: Cluster) -> None:
-        done = ran(
-            *KUBEAUTH, "discover", cluster.host, "--ca-cert-hash", cluster.pin, flag, "-", input=f"{TOKEN}\n"
-        )
+    def test_the_token_from_stdin(self, flag: str, cluster: Cluster, run: Run) -> None:
+        done = run("discover", cluster.host, "--ca-cert-hash", cluster.pin, flag, "-", input=f"{TOKEN}\n")
         assert (done.status, done.err) == (0, "")
         assert "123456.****" in done.out
 
@@ -248,28 +246,28 @@ class TestWays:
         done = run("discover", "--file", given_file(cluster, tmp_path / "given", **files))
         assert rows(done.out)["User"] == ["me (client certificate)"]
 
-    def test_a_kubeconfig_from_stdin(self, cluster: Cluster, tmp_path: Path) -> None:
+    def test_a_kubeconfig_from_stdin(self, cluster: Cluster, tmp_path: Path, run: Run) -> None:
         text = given_file(cluster, tmp_path / "given", token="token-of-mine").read_text()
-        done = ran(*KUBEAUTH, "discover", "--file", "-", "--token", TOKEN, input=text)
+        done = run("discover", "--file", "-", "--token", TOKEN, input=text)
         assert (done.status, done.err) == (0, "")
         assert rows(done.out)["Method"] == ["file, from stdin"]
         assert rows(done.out)["User"] == ["tls-bootstrap-token-user (bootstrap token 123456.****)"]
 
-    def test_nothing_from_stdin(self) -> None:
-        done = ran(*KUBEAUTH, "discover", "--file", "-", input="")
+    def test_nothing_from_stdin(self, run: Run) -> None:
+        done = run("discover", "--file", "-", input="")
         assert (done.status, done.out) == (Status.CONFIG, "")
         assert done.err == (
             "error: the kubeconfig on stdin: the kubeconfig in it has no cluster: look whether it is empty, or another document.\n"
         )
 
-    def test_a_url_of_which_the_host_alone_is_shown(self, cluster: Cluster, tmp_path: Path) -> None:
+    def test_a_url_of_which_the_host_alone_is_shown(self, cluster: Cluster, tmp_path: Path, run: Run) -> None:
         document = given_file(cluster, tmp_path / "given").read_bytes()
         (tmp_path / "ca.pem").write_bytes(cluster.authority.pem)
         with Server(lambda _: Answer(200, document), cluster.authority) as server:
             url = f"{server.url}/config?signature=of-a-secret"
             for flags in (("--url", url), ("--cluster-info-url", url), ("--file", url)):
                 env = environ(SSL_CERT_FILE=str(tmp_path / "ca.pem"))
-                done = kubeauth("discover", *flags, "--token", TOKEN, env=env)
+                done = run("discover", *flags, "--token", TOKEN, env=env)
                 assert (done.status, done.err) == (0, "")
                 assert rows(done.out)["Method"] == [f"url, from {server.host}"]
 

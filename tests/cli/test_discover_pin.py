@@ -62,8 +62,8 @@ def test_der(authority: Authority, tmp_path: Path, run: Run) -> None:
     assert run("discover", "pin", path).out == f"{public_key_pin(authority.pem)}\n"
 
 
-def test_stdin(one: Path, authority: Authority) -> None:
-    done = ran(*KUBEAUTH, "discover", "pin", "-", input=one.read_text())
+def test_stdin(one: Path, authority: Authority, run: Run) -> None:
+    done = run("discover", "pin", "-", input=one.read_text())
     assert done == (0, f"{public_key_pin(authority.pem)}\n", "")
 
 
@@ -112,11 +112,11 @@ def test_a_narrow_terminal_has_one_below_the_other(bundle: Path, other: Authorit
 
 
 @pytest.mark.filterwarnings("ignore")  # of making it
-def test_a_ca_with_the_serial_number_0_is_worth_no_warning(tmp_path: Path) -> None:
+def test_a_ca_with_the_serial_number_0_is_worth_no_warning(tmp_path: Path, run: Run) -> None:
     """As kubeadm has made them: cryptography has something to say about it."""
     path = tmp_path / "zero.crt"
     path.write_bytes(signed(generate_private_key(SECP256R1()), "kubernetes", serial=0))
-    done = ran(*KUBEAUTH, "discover", "pin", str(path), "-o", "table")
+    done = run("discover", "pin", str(path), "-o", "table")
     assert (done.status, done.err) == (0, "")
     assert done.out.endswith("CN=kubernetes\n")
 
@@ -161,10 +161,10 @@ def test_a_file_that_is_not_there(run: Run) -> None:
     )  # fmt: skip
 
 
-def test_more_than_anybody_would_give(one: Path) -> None:
+def test_more_than_anybody_would_give(one: Path, run: Run) -> None:
     """A bundle that is cut would lack certificates, and nobody would know."""
     text = one.read_text() + "#" * 2**20
-    assert ran(*KUBEAUTH, "discover", "pin", "-", input=text) == (
+    assert run("discover", "pin", "-", input=text) == (
         Status.CONFIG, "", "error: stdin cannot be read: it is larger than 1 MiB\n"
     )  # fmt: skip
 

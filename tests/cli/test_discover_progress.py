@@ -15,7 +15,8 @@ from kubeauth.cli._ends import Status
 from kubeauth.discovery import Progress
 from kubeauth.testing import Answer, Authority
 from kubeauth.testing._http import RawRequest
-from tests.cli.programs import environ, kubeauth, on_a_terminal, started
+from tests.cli.conftest import Run
+from tests.cli.programs import environ, on_a_terminal, started
 from tests.discovery.clusters import TOKEN, Cluster, config_map, published, signed_map
 
 
@@ -69,12 +70,12 @@ def signed_at_last(unsigned: Cluster) -> Cluster:
     return unsigned
 
 
-def test_a_pipe_hears_nothing_unless_it_asks(signed_at_last: Cluster) -> None:
+def test_a_pipe_hears_nothing_unless_it_asks(signed_at_last: Cluster, run: Run) -> None:
     flags = ("--timeout", "60s", "--interval", "100ms")
-    quiet = kubeauth(*waiting(signed_at_last, *flags))
+    quiet = run(*waiting(signed_at_last, *flags))
     assert quiet.err.startswith("error: ")
     assert quiet.err.count("\n") == 1
-    told = kubeauth(*waiting(signed_at_last, *flags, "-v", "4")).err.splitlines()
+    told = run(*waiting(signed_at_last, *flags, "-v", "4")).err.splitlines()
     assert len(signed_at_last.requests) == 8
     # One line for each change, and not for each try.
     assert told[0] == "I kubeauth.cli: Waiting for the API server"

@@ -66,8 +66,8 @@ class TestCreate:
         token = run("discover", "token", "create", "--ttl", "0").out
         assert "expiration" not in secrets.values(token[:6])
 
-    def test_one_from_stdin(self, secrets: Secrets) -> None:
-        assert ran(*KUBEAUTH, "discover", "token", "create", "-", input=MINE).out == f"{MINE}\n"
+    def test_one_from_stdin(self, secrets: Secrets, run: Run) -> None:
+        assert run("discover", "token", "create", "-", input=MINE).out == f"{MINE}\n"
         assert "bootstrap-token-abcdef" in secrets.items
 
     def test_one_that_was_made_by_hand(self, secrets: Secrets, run: Run) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -21,6 +20,7 @@ from kubeauth.cli._docker_credential import answer, host_of
 from kubeauth.cli._ends import Status
 from kubeauth.cli._registry_flags import BIN_DIR_VARIABLE, CONFIG_VARIABLE
 from kubeauth.registry import RegistryCredential
+from tests.cli.in_process import run_in_process
 from tests.cli.nodes import Node
 from tests.cli.programs import Ran, environ, ran
 from tests.support.residue import is_alive
@@ -34,24 +34,23 @@ class Asked(Protocol):
     def __call__(self, action: str, server: str = "", *, env: Mapping[str, str] | None = None) -> Ran: ...
 
 
-@pytest.fixture(params=["program", "function"])
-def asked(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Asked:
-    """As a process of its own, and in this one."""
+@pytest.fixture
+def asked() -> Asked:
+    """In this process, with what a tool writes to stdin."""
 
-    def as_program(action: str, server: str = "", *, env: Mapping[str, str] | None = None) -> Ran:
-        return ran(*PROGRAM, action, env=env, input=server)
+    def ask(action: str, server: str = "", *, env: Mapping[str, str] | None = None) -> Ran:
+        return run_in_process(action, env=env, input=server, program=_docker_credential.main)
 
-    def as_function(action: str, server: str = "", *, env: Mapping[str, str] | None = None) -> Ran:
-        for name in (CONFIG_VARIABLE, BIN_DIR_VARIABLE):
-            monkeypatch.setenv(name, (env or {}).get(name, ""))
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(server.encode())))
-        with pytest.raises(SystemExit) as ended:
-            _docker_credential.main([action])
-        return Ran(ended.value.code, *capsys.readouterr())
+    return ask
 
-    return as_program if request.param == "program" else as_function
+
+def test_as_a_process(node: Node) -> None:
+    """With nothing but an environment and stdin, as tools start it."""
+    node.provider("p", "gcr.io", auth={"gcr.io": ("me", SENTINEL)})
+    done = ran(*PROGRAM, "get", env=node.environ(), input="gcr.io\n")
+    assert (done.status, done.err) == (0, "")
+    assert json.loads(done.out) == {"ServerURL": "gcr.io", "Username": "me", "Secret": SENTINEL}
+    assert ran(*PROGRAM, "get", env=node.environ(), input="quay.io") == Ran(1, NOT_FOUND, "")
 
 
 @pytest.mark.parametrize("server", ["gcr.io", "https://gcr.io", "https://gcr.io/v2/\n", "http://gcr.io/"])
@@ -229,12 +228,12 @@ def test_list_and_version(asked: Asked) -> None:
 @pytest.mark.parametrize("arguments", [[], ["get", "more"], ["nonsense"]])
 def test_it_says_how_it_is_used(arguments: list[str]) -> None:
     usage = "Usage: docker-credential-kubeauth <get|list|store|erase|version>\n"
-    assert ran(*PROGRAM, *arguments, input="") == Ran(1, usage, "")
+    assert run_in_process(*arguments, program=_docker_credential.main) == Ran(1, usage, "")
 
 
 @pytest.mark.parametrize("argument", ["--help", "-h", "help"])
 def test_it_says_what_it_needs(argument: str) -> None:
-    done = ran(*PROGRAM, argument, input="")
+    done = run_in_process(argument, program=_docker_credential.main)
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith("Usage: docker-credential-kubeauth <get|")
     assert '"credHelpers"' in done.out
@@ -270,16 +269,9 @@ class TestErrorsAreOnStdout:
 
     def test_bytes_that_are_no_text(self, node: Node) -> None:
         node.provider("p", "gcr.io")
-        done = subprocess.run(
-            [*PROGRAM, "get"],
-            input=b"\xff\xfe",
-            env=node.environ(),
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 1
-        assert done.stdout.startswith(b"error: ")
+        done = run_in_process("get", env=node.environ(), input=b"\xff\xfe", program=_docker_credential.main)
+        assert done.status == 1
+        assert done.out.startswith("error: ")
 
     def test_a_fault_of_ours(
         self, node: Node, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

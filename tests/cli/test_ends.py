@@ -17,7 +17,7 @@ from kubeauth.cli import _whoami, main
 from kubeauth.cli._ends import End, Failed, Status, end_of, fault_of
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Watch
 from tests.cli.conftest import Run
-from tests.cli.programs import KUBEAUTH, kubeauth, ran, started
+from tests.cli.programs import KUBEAUTH, ran, started
 
 ROOT = Path(__file__).parent.parent.parent
 DOCTOR = "`kubeauth doctor` looks for the reason, step by step.\n"
@@ -85,11 +85,11 @@ class TestNoAnswer:
         assert ran == (Status.UNREACHABLE, "", f"{said}\n{DOCTOR}")
 
     @pytest.mark.oracle
-    def test_refused_as_by_kubectl(self, api: APIServer, kubectl: str) -> None:
+    def test_refused_as_by_kubectl(self, api: APIServer, kubectl: str, run: Run) -> None:
         with socket.create_server(("127.0.0.1", 0)) as unused:
             server = f"https://127.0.0.1:{unused.getsockname()[1]}"
         theirs = ran(kubectl, "get", "--raw", "/version", "-s", server).err
-        assert kubeauth("get", "/version", "-s", server).err == theirs + DOCTOR
+        assert run("get", "/version", "-s", server).err == theirs + DOCTOR
 
     def test_a_name_that_nobody_has(self, run: Run, api: APIServer) -> None:
         ran = run("get", "/version", "-s", "https://nobody.invalid")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import re
-import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -18,7 +18,8 @@ from kubeauth.cli._ends import Status
 from kubeauth.cli._flags import Flags
 from kubeauth.testing import APIServer, PluginScript
 from tests.cli.conftest import Run
-from tests.cli.programs import kubeauth, ran
+from tests.cli.in_process import run_in_process
+from tests.cli.programs import ran
 from tests.support.kubeconfigs import document
 
 
@@ -154,7 +155,6 @@ def test_all_of_kubectls_are_there(kubectl: str) -> None:
     assert len(theirs) > 20
 
 
-@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     "arguments",
@@ -164,14 +164,14 @@ def test_all_of_kubectls_are_there(kubectl: str) -> None:
     ],
 )  # fmt: skip
 def test_they_reach_the_wire_as_with_kubectl(
-    arguments: list[str], api: APIServer, kubectl: str, tmp_path: Path
+    arguments: list[str], api: APIServer, kubectl: str, tmp_path: Path, run: Run
 ) -> None:
     if "--username=u" in arguments:
         (tmp_path / "kubeconfig").write_text(json.dumps(api.kubeconfig({})))
     sent = []
     for command in ([kubectl, "get", "--raw", "/version"], None):
         api.requests.clear()
-        _ = ran(*command, *arguments) if command else kubeauth("get", "/version", *arguments)
+        _ = ran(*command, *arguments) if command else run("get", "/version", *arguments)
         headers = [(name.lower(), value) for name, value in api.requests[-1].headers]
         about = ("authorization", "impersonate-user", "impersonate-group", "impersonate-uid")
         found = sorted(each for each in headers if each[0] in about)
@@ -183,7 +183,7 @@ class TestLogs:
     """-v, as levels of kubectl's: to stderr, and never a secret."""
 
     def logged(self, level: int) -> str:
-        done = kubeauth("get", "/version", "-v", str(level))
+        done = run_in_process("get", "/version", "-v", level)
         assert done.status == 0
         return done.err
 
@@ -211,11 +211,12 @@ class TestLogs:
         assert re.fullmatch(expected, said)
 
     def test_nobody_can_steer_a_terminal_by_them(self) -> None:
-        program = (
-            "import logging; from kubeauth.cli._flags import Flags; Flags(verbosity=4).set_up_logging()\n"
-            "logging.getLogger('kubeauth.x').info('%s', 'two\\nlines \\x1b[2J')"
-        )
-        assert ran(sys.executable, "-c", program).err == "I kubeauth.x: two\nlines U+001B[2J\n"
+        def program(_arguments: Sequence[str]) -> NoReturn:
+            Flags(verbosity=4).set_up_logging()
+            logging.getLogger("kubeauth.x").info("%s", "two\nlines \x1b[2J")
+            raise SystemExit
+
+        assert run_in_process(program=program).err == "I kubeauth.x: two\nlines U+001B[2J\n"
 
     def test_in_this_process(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -20,7 +20,7 @@ from kubeauth.fleet import Failure
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Received
 from tests.cli.answers import status
 from tests.cli.conftest import Run
-from tests.cli.programs import environ, kubeauth, on_a_terminal, started
+from tests.cli.programs import environ, on_a_terminal, started
 from tests.cli.test_get import COLUMNS, PODS, pods, table
 from tests.fleet.fleets import Fleet, NotedPlugin, dead_port
 from tests.fleet.test_failures import silent
@@ -415,10 +415,12 @@ def test_ctrl_c_ends_it(clusters: Fleet, ca: Authority, tmp_path: Path) -> None:
     assert (process.returncode, out, err) == (Status.INTERRUPTED, "", "")
 
 
-def test_a_plugin_is_run_once(api: APIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_is_run_once(
+    api: APIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
     plugin, made = NotedPlugin(tmp_path), Fleet()
     for number in range(20):
         made.add(f"c{number}", api, plugin.user())
     monkeypatch.setenv("KUBECONFIG", made.write(tmp_path / "fleet"))
-    assert kubeauth("fleet", "get", "/version", "--all-contexts", "-o", "name").out.count("\n") == 20
+    assert run("fleet", "get", "/version", "--all-contexts", "-o", "name").out.count("\n") == 20
     assert len(plugin.runs) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from kubeauth.testing import Answer, APIServer, Authority, Received
 from tests.cli import answers
 from tests.cli.conftest import Run
 from tests.cli.deadlines import beginning_with
-from tests.cli.programs import KUBEAUTH, environ, kubeauth, on_a_terminal, ran, started
+from tests.cli.programs import environ, kubeauth, on_a_terminal, ran, started
 from tests.support.proxy_servers import Proxy
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -93,11 +92,12 @@ class TestPrinting:
             "- metadata:\n    name: web-0\n- metadata:\n    name: web-1\n"
         )
 
-    def test_raw_is_the_bytes_as_they_came(self, api: APIServer) -> None:
+    def test_raw_is_the_bytes_as_they_came(self, api: APIServer, run: Run) -> None:
         body = b'{"a" :  1}\xff\x00\x1b[31m'
         api.on("GET", "/x", Answer(body=body, headers={"Content-Type": "application/json"}))
-        done = subprocess.run([*KUBEAUTH, "get", "/x", "-o", "raw"], capture_output=True, check=True)
-        assert done.stdout == body
+        done = run("get", "/x", "-o", "raw")
+        assert done.status == 0
+        assert done.out.encode(errors="surrogateescape") == body
 
     def test_text_as_it_is(self, api: APIServer, run: Run) -> None:
         answers.add_to(api)
@@ -134,7 +134,7 @@ class TestPrinting:
         assert (ran.status, ran.out) == (1, "")
         assert "nested too deep" in ran.err
 
-    def test_a_terminal_is_not_steered_by_what_is_printed(self, api: APIServer) -> None:
+    def test_a_terminal_is_not_steered_by_what_is_printed(self, api: APIServer, run: Run) -> None:
         nasty = "\x1b[2J\x9b\u202e"
         api.on("GET", "/text", Answer(body=f"a{nasty}\r\nb".encode(), headers=answers.TEXT))
         api.on("GET", "/json", Answer(body={"a": nasty, "\U000e0001": "tag"}))
@@ -147,7 +147,7 @@ class TestPrinting:
         assert "\x1b" not in on_a_terminal("get", "/json", "-o", "yaml", env=environ())[1]
         assert on_a_terminal("get", "/half", env=environ())[1] == "\ufffd\r\n"
         # A pipe gets what there is, and a terminal too if it was asked for.
-        assert kubeauth("get", "/text").out == f"a{nasty}\nb"
+        assert run("get", "/text").out == f"a{nasty}\r\nb"
         assert "\x1b" in on_a_terminal("get", "/text", "-o", "raw", env=environ())[1]
 
     def test_what_a_terminal_has_no_character_for_is_spelled_out(self, api: APIServer) -> None:
@@ -271,12 +271,12 @@ class TestAsking:
             "error: argument -o/--output: 'jsn' is none of: table, wide, json, yaml, raw\nSee `kubeauth get --help`.\n"
         )
 
-    def test_through_a_proxy(self, api: APIServer) -> None:
+    def test_through_a_proxy(self, api: APIServer, run: Run) -> None:
         with Proxy("http") as proxy:
             document = api.kubeconfig({"token": "alices-token"}, {"proxy-url": proxy.url})
             path = Path(environ()["KUBECONFIG"])
             path.write_text(json.dumps(document))
-            assert kubeauth("get", "/version").status == 0
+            assert run("get", "/version").status == 0
         assert len(proxy.targets) == 1
 
 

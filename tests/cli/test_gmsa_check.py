@@ -13,7 +13,7 @@ from kubeauth.cli._ends import Status
 from kubeauth.testing import Answer, APIServer
 from tests.cli.answers import status
 from tests.cli.conftest import Run
-from tests.cli.programs import KUBEAUTH, on_a_terminal, ran
+from tests.cli.programs import on_a_terminal
 from tests.config.test_leaks import SENTINEL
 from tests.gmsa.api import REVIEWS, SPECS, KnownSpecs
 from tests.gmsa.pods import CONTENTS, CREDSPEC, Document, container, pod, spec_of
@@ -131,15 +131,13 @@ def test_workloads_have_pods_in_them(
     assert found["places"][0]["name"] == "web-"  # as its controller will name it
 
 
-def test_several_in_a_file_in_a_list_and_from_stdin(known: KnownSpecs, files: Files) -> None:
+def test_several_in_a_file_in_a_list_and_from_stdin(known: KnownSpecs, files: Files, run: Run) -> None:
     one, two = in_shop(pod("web-spec", containers=[])), in_shop(pod(None, "{}", containers=[]))
     without_kind = {key: value for key, value in two.items() if key != "kind"}
     path = files.write(
         {"kind": "ConfigMap"}, {"kind": "List", "items": [one]}, {"kind": "PodList", "items": [without_kind]}
     )
-    done = ran(
-        *KUBEAUTH, "gmsa", "check", str(path), "-", "-o", "json", input=f"# one more\n{json.dumps(one)}"
-    )
+    done = run("gmsa", "check", str(path), "-", "-o", "json", input=f"# one more\n{json.dumps(one)}")
     assert done.status == Status.FAILED  # one of them
     assert [each["allowed"] for each in json.loads(done.out)["pods"]] == [True, False, True]
 

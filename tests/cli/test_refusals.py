@@ -10,7 +10,7 @@ from kubeauth.cli._refusals import MOST_STATUS, MOST_TEXT, is_json, refusal, ref
 from kubeauth.testing import Answer, APIServer
 from tests.cli import answers
 from tests.cli.conftest import Run
-from tests.cli.programs import environ, kubeauth, on_a_terminal, ran
+from tests.cli.programs import environ, on_a_terminal, ran
 
 EXPECTED = {
     "/not-found": 'Error from server (NotFound): namespaces "x" not found',
@@ -66,12 +66,11 @@ def test_as_kubectl_says_it(api: APIServer, kubectl: str) -> None:
     assert different == {}
 
 
-@pytest.mark.slow
 @pytest.mark.oracle
-def test_what_kubectl_prints_is_printed(api: APIServer, kubectl: str) -> None:
+def test_what_kubectl_prints_is_printed(api: APIServer, kubectl: str, run: Run) -> None:
     answers.add_to(api)
     for path in [*answers.ANSWERS, "/version", "/version?a=b&c=d%20e"]:
-        theirs, ours = ran(kubectl, "get", "--raw", path), kubeauth("get", "-o", "raw", path)
+        theirs, ours = ran(kubectl, "get", "--raw", path), run("get", "-o", "raw", path)
         assert ours == theirs, path
         assert ours.status == 0
 

@@ -12,7 +12,7 @@ import pytest
 from kubeauth.cli._ends import Status
 from tests.cli.conftest import Run
 from tests.cli.nodes import Node
-from tests.cli.programs import environ, kubeauth, on_a_terminal
+from tests.cli.programs import environ, on_a_terminal
 
 
 def levels(out: str) -> list[tuple[str, str]]:
@@ -162,7 +162,7 @@ def test_the_configuration_may_be_named_elsewhere(node: Node, run: Run) -> None:
     node.provider("one", "gcr.io")
     assert run("registry", "check", "--config", node.config).status == 0
     env = environ(KUBEAUTH_CREDENTIAL_PROVIDER_CONFIG=str(node.config))
-    assert kubeauth("registry", "check", env=env).status == 0
+    assert run("registry", "check", env=env).status == 0
     ran = run("registry", "check")
     assert (ran.status, ran.out) == (Status.USAGE, "")
 
@@ -178,11 +178,11 @@ def test_names_cannot_steer_the_terminal_nor_fill_it(node: Node) -> None:
     assert "\u202e" not in said
 
 
-def test_colours_are_for_terminals(node: Node) -> None:
+def test_colours_are_for_terminals(node: Node, run: Run) -> None:
     node.provider("p", "gcr.io")
     _, said = on_a_terminal("registry", "check", str(node.config), env=environ(TERM="xterm"))
     assert "\x1b[32mok" in said
-    assert "\x1b" not in kubeauth("registry", "check", str(node.config)).out
+    assert "\x1b" not in run("registry", "check", str(node.config)).out
 
 
 def test_a_name_is_cut_in_its_column(node: Node, run: Run) -> None:

@@ -11,7 +11,7 @@ from kubeauth.cli._ends import Status
 from kubeauth.testing import Answer, APIServer
 from tests.cli.conftest import Run
 from tests.cli.nodes import Node
-from tests.cli.programs import Ran, kubeauth, on_a_terminal
+from tests.cli.programs import Ran, on_a_terminal
 
 SENTINEL = "sentinel-of-a-password"
 TOKENS = {"serviceAccountTokenAudience": "a", "cacheType": "Token", "requireServiceAccount": True}
@@ -205,9 +205,9 @@ def test_without_a_directory_of_programs_it_says_what_to_do(node: Node, run: Run
     assert "give --bin-dir, or set KUBEAUTH_CREDENTIAL_PROVIDER_BIN_DIR" in ran.err
 
 
-def test_the_environment_names_both(node: Node) -> None:
+def test_the_environment_names_both(node: Node, run: Run) -> None:
     node.provider("p", "gcr.io", auth={"gcr.io": ("me", SENTINEL)})
-    assert kubeauth("registry", "credentials", "gcr.io/x", env=node.environ()).status == 0
+    assert run("registry", "credentials", "gcr.io/x", env=node.environ()).status == 0
 
 
 def test_a_program_that_is_missing(node: Node, run: Run) -> None:

@@ -21,7 +21,7 @@ from tests.cli.conftest import Run
 from tests.cli.deadlines import beginning_with
 from tests.cli.listeners import closed_port
 from tests.cli.nodes import Node
-from tests.cli.programs import kubeauth, on_a_terminal
+from tests.cli.programs import on_a_terminal
 from tests.registry.servers import Registry, Server, header
 from tests.support.raw_server import RawServer, Talk
 
@@ -240,17 +240,21 @@ class TestRefusals:
             "asked as nobody: with --config and --bin-dir it is asked as the kubelet would.\n"
         )
 
-    def test_a_password_that_is_wrong(self, registry: Holding, node: Node, trusted: tuple[str, ...]) -> None:
+    def test_a_password_that_is_wrong(
+        self, registry: Holding, node: Node, trusted: tuple[str, ...], run: Run
+    ) -> None:
         node.provider("p", registry.host, auth={registry.host: ("alice", f"{SENTINEL}-of-yesterday")})
-        ran = kubeauth("registry", "manifest", f"{registry.host}/app", *node.flags, *trusted, "-v", "9")
+        ran = run("registry", "manifest", f"{registry.host}/app", *node.flags, *trusted, "-v", "9")
         assert (ran.status, ran.out) == (Status.FAILED, "")
-        assert SENTINEL not in ran.err
+        assert SENTINEL not in ran.err + ran.logs
 
 
-def test_a_provider_that_fails_is_told(registry: Holding, node: Node, trusted: tuple[str, ...]) -> None:
+def test_a_provider_that_fails_is_told(
+    registry: Holding, node: Node, trusted: tuple[str, ...], run: Run
+) -> None:
     registry.gives_to_anybody = True
     node.provider("p", registry.host, exit_code=1, stderr="no metadata server")
-    ran = kubeauth("registry", "manifest", f"{registry.host}/app", *node.flags, *trusted)
+    ran = run("registry", "manifest", f"{registry.host}/app", *node.flags, *trusted)
     assert ran.status == 0
     assert "no metadata server" in ran.err
 
@@ -449,9 +453,9 @@ def test_what_a_registry_says_cannot_steer_the_terminal(registry: Holding, flags
         assert not {"\x1b", "\x9b", "\u202e"} & set(said)
 
 
-def test_nothing_secret_is_logged(registry: Holding, flags: tuple[str, ...]) -> None:
-    ran = kubeauth("registry", "manifest", f"{registry.host}/app", *flags, "-v", "9")
+def test_nothing_secret_is_logged(registry: Holding, flags: tuple[str, ...], run: Run) -> None:
+    ran = run("registry", "manifest", f"{registry.host}/app", *flags, "-v", "9")
     assert ran.status == 0
     assert "provider p gave 1 credentials" in ran.err
-    assert SENTINEL not in ran.err
-    assert "token-1" not in ran.out + ran.err
+    assert SENTINEL not in ran.err + ran.logs
+    assert "token-1" not in ran.text

@@ -9,7 +9,7 @@ import pytest
 from kubeauth.cli._ends import Status
 from tests.cli.conftest import Run
 from tests.cli.nodes import Node
-from tests.cli.programs import environ, kubeauth
+from tests.cli.programs import environ
 
 ECR = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
 
@@ -73,21 +73,19 @@ def test_as_json_each_pattern_has_its_reason(
     assert found["whyNot"].startswith(why)
 
 
-def test_nothing_is_run_and_no_directory_of_programs_is_needed(node: Node) -> None:
+def test_nothing_is_run_and_no_directory_of_programs_is_needed(node: Node, run: Run) -> None:
     script = node.provider("third", "quay.io")
     script.path.unlink()
-    ran = kubeauth("registry", "match", "quay.io/app", "--image-credential-provider-config", str(node.config))
+    ran = run("registry", "match", "quay.io/app", "--image-credential-provider-config", str(node.config))
     assert (ran.status, ran.err) == (0, "")
     assert not script.runs
 
 
-def test_the_environment_names_the_configuration(node: Node) -> None:
+def test_the_environment_names_the_configuration(node: Node, run: Run) -> None:
     env = environ(KUBEAUTH_CREDENTIAL_PROVIDER_CONFIG=str(node.config))
-    assert kubeauth("registry", "match", "us.gcr.io/x", env=env).status == 0
+    assert run("registry", "match", "us.gcr.io/x", env=env).status == 0
     # A flag wins.
-    assert (
-        kubeauth("registry", "match", "us.gcr.io/x", "--config", "/nowhere", env=env).status == Status.CONFIG
-    )
+    assert run("registry", "match", "us.gcr.io/x", "--config", "/nowhere", env=env).status == Status.CONFIG
 
 
 def test_without_a_configuration_it_says_what_to_do(node: Node, run: Run) -> None:
@@ -109,9 +107,9 @@ def test_a_configuration_that_is_refused(node: Node, run: Run) -> None:
     assert "Object 'kind' is missing" in ran.err
 
 
-def test_patterns_are_logged_about_if_that_is_asked_for(node: Node) -> None:
-    quiet = kubeauth("registry", "match", "us.gcr.io/x", *node.flags)
-    told = kubeauth("registry", "match", "us.gcr.io/x", *node.flags, "-v", "4")
+def test_patterns_are_logged_about_if_that_is_asked_for(node: Node, run: Run) -> None:
+    quiet = run("registry", "match", "us.gcr.io/x", *node.flags)
+    told = run("registry", "match", "us.gcr.io/x", *node.flags, "-v", "4")
     assert (quiet.err, quiet.out) == ("", told.out)
     assert "can never match an image" in told.err
 

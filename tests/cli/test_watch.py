@@ -19,7 +19,7 @@ from kubeauth.cli._ends import Status
 from kubeauth.testing import Answer, APIServer, PluginScript, Received, Watch
 from tests.cli import answers
 from tests.cli.conftest import Run
-from tests.cli.programs import environ, kubeauth, ran, started
+from tests.cli.programs import environ, ran, started
 from tests.cli.test_get import PODS, table
 
 
@@ -76,11 +76,11 @@ class TestPrinting:
         assert [request.path for request in api.requests] == [PODS, f"{PODS}?resourceVersion=5&watch=1"]
 
     @pytest.mark.oracle
-    def test_as_kubectl_prints_them(self, api: APIServer, kubectl: str, tmp_path: Path) -> None:
+    def test_as_kubectl_prints_them(self, api: APIServer, kubectl: str, tmp_path: Path, run: Run) -> None:
         Pods(api, ADDED, MODIFIED, DELETED)
         for flags in (["-w"], [], ["-o", "wide"]):
             theirs = ran(kubectl, "get", "pods", *flags, f"--cache-dir={tmp_path}")
-            assert kubeauth("get", "pods", *flags) == theirs
+            assert run("get", "pods", *flags) == theirs
             assert theirs.out
 
     def test_json_one_object_on_each_line(self, api: APIServer, run: Run) -> None:

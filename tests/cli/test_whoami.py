@@ -141,7 +141,7 @@ def test_a_password_in_the_address_is_not_shown(api: APIServer, run: Run) -> Non
     for output in ("table", "json", "yaml"):
         shown = run("whoami", "-s", server, "-o", output, "-v", "9")
         assert shown.status == 0
-        assert "bobs-password" not in shown.out + shown.err
+        assert "bobs-password" not in shown.text
         assert "server URL" in shown.out
 
 
