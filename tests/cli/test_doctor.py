@@ -186,6 +186,7 @@ class TestOnATerminal:
         assert "interactiveMode Always with a terminal" in " ".join(plain.split())
         assert plugin.runs[0].stdin_is_terminal
 
+    @pytest.mark.slow
     def test_no_colour_where_none_is_wanted(self, kubeconfig: Path) -> None:
         assert "\x1b[32m" not in on_a_terminal(80, f"--kubeconfig={kubeconfig}", NO_COLOR="1")
         assert "\x1b[" not in on_a_terminal(80, f"--kubeconfig={kubeconfig}", TERM="dumb")

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from kubeauth import errors
+from kubeauth import __version__, errors
 from kubeauth.cli import _whoami, main
 from kubeauth.cli._ends import End, Failed, Status, end_of, fault_of
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Watch
@@ -219,7 +219,7 @@ class TestProcesses:
         assert closed == (0, "2\n", "")
 
     def test_python_m_kubeauth(self) -> None:
-        assert ran(sys.executable, "-m", "kubeauth", "--version").out.startswith("kubeauth ")
+        assert ran(sys.executable, "-m", "kubeauth", "--version") == (0, f"kubeauth {__version__}\n", "")
 
 
 def test_an_end_is_told_in_words_that_cannot_steer_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -134,6 +134,7 @@ class TestPrinting:
         assert (ran.status, ran.out) == (1, "")
         assert "nested too deep" in ran.err
 
+    @pytest.mark.slow
     def test_a_terminal_is_not_steered_by_what_is_printed(self, api: APIServer, run: Run) -> None:
         nasty = "\x1b[2J\x9b\u202e"
         api.on("GET", "/text", Answer(body=f"a{nasty}\r\nb".encode(), headers=answers.TEXT))

@@ -55,6 +55,7 @@ def test_each_is_said_on_stderr_and_nothing_on_stdout(
     assert run("get", path, "-o", output) == (1, "", f"{EXPECTED[path]}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 def test_as_kubectl_says_it(api: APIServer, kubectl: str) -> None:
     answers.add_to(api)
@@ -66,6 +67,7 @@ def test_as_kubectl_says_it(api: APIServer, kubectl: str) -> None:
     assert different == {}
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 def test_what_kubectl_prints_is_printed(api: APIServer, kubectl: str, run: Run) -> None:
     answers.add_to(api)

@@ -439,6 +439,7 @@ def test_a_redirect_gets_no_credentials(
         assert elsewhere.authorizations == [""]
 
 
+@pytest.mark.slow
 def test_what_a_registry_says_cannot_steer_the_terminal(registry: Holding, flags: tuple[str, ...]) -> None:
     nasty = "\x1b[2J\x9b\u202e"
     odd = {

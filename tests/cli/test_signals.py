@@ -101,6 +101,7 @@ def test_a_running_plugin_is_ended_with_all_its_group(
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_it_may_come_when_the_plugin_has_only_just_begun(plugin: SlowPlugin) -> None:
     """When it runs already, and whoever has started it may not know its number yet."""
     for _ in range(10):
