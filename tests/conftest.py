@@ -18,6 +18,7 @@ import tests.support.before_imports  # noqa: F401 -- imported for what it does, 
 from kubeauth._credentials.cache import SOURCE_CACHE
 from kubeauth.testing import APIServer, Authority, FakeClock
 from tests.support import environment
+from tests.support.cases import count_cases
 from tests.support.clients import DIRECT, VARIANTS, ClientVariant, covering_set
 from tests.support.residue import set_aside
 
@@ -73,6 +74,11 @@ def _variant_of(item: pytest.Item) -> ClientVariant | None:
 
 def _function_of(item: pytest.Item) -> str:
     return item.nodeid.partition("[")[0]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if (count := count_cases(getattr(item, "function", None))) > 1:
+        item.user_properties.append(("cases", count))  # scripts/attack_table.py adds them up
 
 
 @pytest.hookimpl(optionalhook=True)

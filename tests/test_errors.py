@@ -4,10 +4,9 @@ import builtins
 import inspect
 import pickle
 
-import pytest
-
 from kubeauth import errors
 from kubeauth.errors import KubeAuthError, KubeConfigError, Problem
+from tests.support.cases import each_case
 
 EXAMPLES: dict[str, dict[str, object]] = {
     "ServerCertificateError": {"verify_code": 10},
@@ -69,7 +68,7 @@ def test_every_class_is_exported_and_none_has_the_name_of_a_builtin() -> None:
     assert not [cls for cls in CLASSES if hasattr(builtins, cls.__name__)]
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+@each_case("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_a_pickled_error_has_its_message_and_attributes(cls: type[KubeAuthError]) -> None:
     attributes = EXAMPLES.get(cls.__name__, {})
     accepted = set(inspect.signature(cls.__init__).parameters) - {"self", "message", "args", "kwargs"}

@@ -24,6 +24,7 @@ from kubeauth import (
 from kubeauth._field_types import field_types
 from kubeauth.errors import ConfigError
 from kubeauth.testing import APIServer
+from tests.support.cases import each_case
 
 REQUIRED: dict[type[Any], dict[str, Any]] = {
     ClientConfig: {"server": "https://h"},
@@ -46,7 +47,7 @@ class Unexpected:
         return "s3ntinel"
 
 
-@pytest.mark.parametrize(("cls", "name"), FIELDS)
+@each_case(("cls", "name"), FIELDS)
 def test_every_field_rejects_another_type_and_the_error_names_the_field_not_the_value(
     cls: type[Any], name: str
 ) -> None:
@@ -60,7 +61,7 @@ def test_every_field_rejects_another_type_and_the_error_names_the_field_not_the_
         assert caught.value.__context__ is None or caught.value.__suppress_context__
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("cls", "name", "value", "expected", "kind"),
     [
         (ClientConfig, "server", None, "str", "NoneType"),
@@ -112,8 +113,8 @@ class Raises:
     __fspath__ = __iter__ = __len__ = __getitem__ = keys = items = _fail
 
 
-@pytest.mark.parametrize(("cls", "name"), FIELDS)
-@pytest.mark.parametrize("base", [object, collections.abc.Mapping, collections.abc.Sequence])
+@each_case(("cls", "name"), FIELDS)
+@each_case("base", [object, collections.abc.Mapping, collections.abc.Sequence])
 def test_an_object_that_raises_is_rejected_without_its_text(
     cls: type[Any], name: str, base: type[Any]
 ) -> None:
@@ -138,8 +139,8 @@ def test_a_number_that_no_float_holds_is_rejected() -> None:
     assert ExecOptions(timeout=5).timeout == 5.0
 
 
-@pytest.mark.parametrize(("cls", "name"), FIELDS)
-@pytest.mark.parametrize("value", [Unexpected(), (x for x in "ab"), "s3ntinel", b"s3ntinel", 5, None])
+@each_case(("cls", "name"), FIELDS)
+@each_case("value", [Unexpected(), (x for x in "ab"), "s3ntinel", b"s3ntinel", 5, None])
 def test_a_rejected_value_can_be_printed_and_holds_nothing(cls: type[Any], name: str, value: Any) -> None:
     """Tools that print tracebacks with variables print `self`, too."""
     try:

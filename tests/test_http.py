@@ -14,6 +14,7 @@ from kubeauth._http import MAX_DIGITS, parse_content_length
 from kubeauth._proxy._headers import sent_on
 from kubeauth._proxy._refusal import Refused
 from kubeauth.discovery._fetch import NoReply, before_the_body
+from tests.support.cases import each_case
 
 BAD_LENGTHS = [
     "",
@@ -33,7 +34,7 @@ BAD_LENGTHS = [
 ]
 
 
-@pytest.mark.parametrize("value", BAD_LENGTHS)
+@each_case("value", BAD_LENGTHS)
 def test_what_is_not_a_length(value: str) -> None:
     assert parse_content_length(value) is None
     assert parse_content_length(value.encode()) is None
@@ -56,7 +57,7 @@ def test_h11_accepts_whatever_is_accepted(value: bytes) -> None:
     assert int(dict(request.headers)[b"content-length"]) == length
 
 
-@pytest.mark.parametrize("value", BAD_LENGTHS)
+@each_case("value", BAD_LENGTHS)
 def test_discovery_reports_it(value: str) -> None:
     answer: Any = httpx.Response(200, headers=[(b"Content-Length", value.encode())])
     found = before_the_body(answer)

@@ -10,6 +10,7 @@ import pytest
 
 from kubeauth import Secret
 from kubeauth._secret import FrozenDict, HiddenDict
+from tests.support.cases import each_case
 
 SENTINEL = "s3ntinel-value"
 
@@ -30,7 +31,7 @@ def test_logging_and_json_do_not_show_it(caplog: pytest.LogCaptureFixture) -> No
         json.dumps(Secret(SENTINEL))
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@each_case("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_its_pickle_raises(protocol: int) -> None:
     with pytest.raises(TypeError, match="send the path") as caught:
         pickle.dumps(Secret(SENTINEL), protocol)

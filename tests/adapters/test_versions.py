@@ -15,6 +15,7 @@ import pytest
 from kubeauth import adapters
 from kubeauth.adapters._versions import check_version
 from kubeauth.errors import ConfigError
+from tests.support.cases import each_case
 
 MAKES = {
     "lightkube": "kubeauth.adapters.lightkube.client",
@@ -29,7 +30,7 @@ def in_a_fresh_process(code: str) -> Any:
     return json.loads(run.stdout)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("module", "package"),
     [
         ("kubernetes", "kubernetes"),

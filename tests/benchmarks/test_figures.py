@@ -7,6 +7,7 @@ import pytest
 from benchmarks import figures, markdown, telling
 from benchmarks.figures import Spread
 from benchmarks.stage import Rounds, Sizes
+from tests.support.cases import each_case
 
 
 def test_the_spread_is_the_middle_half() -> None:
@@ -24,9 +25,7 @@ def test_ratios_are_made_within_a_round_and_only_where_both_have_a_figure() -> N
     assert figures.ratios([1.0], [0.0]) == []
 
 
-@pytest.mark.parametrize(
-    ("share", "expected"), [(0.5, 50), (0.99, 99), (0.999, 100), (1.0, 100), (0.001, 1), (0.501, 51)]
-)
+@each_case(("share", "expected"), [(0.5, 50), (0.99, 99), (0.999, 100), (1.0, 100), (0.001, 1), (0.501, 51)])
 def test_percentiles_are_figures_that_were_measured(share: float, expected: int) -> None:
     assert figures.percentile(range(100, 0, -1), share) == expected
 
@@ -35,7 +34,7 @@ def test_a_percentile_of_one_is_that_one() -> None:
     assert figures.percentile([3.0], 0.5) == figures.percentile([3.0], 0.999) == 3.0
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "expected"),
     [
         (1234.5, "1,234"),
@@ -51,7 +50,7 @@ def test_numbers_have_the_digits_that_matter(value: float, expected: str) -> Non
     assert figures.number(value) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seconds", "expected"), [(1.0149, "1.01 s"), (0.0123, "12.3 ms"), (0.000326, "326 us"), (61.2, "61.2 s")]
 )
 def test_durations_have_a_unit_that_suits_them(seconds: float, expected: str) -> None:
@@ -87,7 +86,7 @@ def test_who_has_no_figure_has_a_reason() -> None:
     assert telling.reason(ROUNDS["kubeauth"]) == ""
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spread", "more_is_better", "expected"),
     [
         (Spread(2, 1.5, 3), True, True),

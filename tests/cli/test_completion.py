@@ -19,6 +19,7 @@ from kubeauth.cli._app import COMMANDS, commands_of, parser_of
 from kubeauth.cli._complete import Offer, names_in_kubeconfig, offered
 from kubeauth.cli._completion import Shell
 from kubeauth.testing._programs import build_shebang
+from tests.support.cases import each_case
 
 EKS = "arn:aws:eks:eu-west-1:123:cluster/prod"
 NAMES = {
@@ -53,7 +54,7 @@ class TestWhatIsOffered:
         assert offer.words["--context"] == "another context than the current one"
         assert "--output" not in offered(["--"], names).words
 
-    @pytest.mark.parametrize("command", COMMANDS)
+    @each_case("command", COMMANDS)
     def test_each_command_has_all_global_flags(self, command: str) -> None:
         assert {"--kubeconfig", "--namespace", "--as", "--v"} <= set(words(*command.split(), "--"))
         assert all(offered([*command.split(), "--"], names).words.values())
@@ -90,7 +91,7 @@ class TestWhatIsOffered:
         assert not offered(["registry", "match", ""], names).files
         assert not offered(["get", ""], names).files
 
-    @pytest.mark.parametrize(
+    @each_case(
         ("typed", "expected"),
         [
             (["get", "-o", ""], ["table", "wide", "json", "yaml", "raw"]),
@@ -126,7 +127,7 @@ class TestWhatIsOffered:
     def test_words(self, typed: list[str], expected: list[str]) -> None:
         assert words(*typed) == expected
 
-    @pytest.mark.parametrize(
+    @each_case(
         "typed",
         [["--kubeconfig", ""], ["get", "--kubeconfig", "~/x"], ["--client-key=/e"], ["get", "pods", "--certificate-authority", ""]],
     )  # fmt: skip

@@ -19,6 +19,7 @@ from tests.cli.conftest import Run
 from tests.cli.programs import KUBEAUTH, environ, on_a_terminal, ran
 from tests.discovery.clusters import PATH as CLUSTER_INFO
 from tests.discovery.clusters import Cluster, config_map, published
+from tests.support.cases import each_case
 
 TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
 MINE = "abcdef.k3v9x0q7m2z8w5t1"
@@ -286,7 +287,7 @@ class TestList:
         done = ran("bash", "-c", script, "bash", *KUBEAUTH, "discover", "token", "list")
         assert (done.out, done.err) == ("141\n", "")
 
-    @pytest.mark.parametrize(
+    @each_case(
         ("seconds", "said"),
         [
             (0.5, "0s"),

@@ -23,6 +23,7 @@ from kubeauth.registry import RegistryCredential
 from tests.cli.in_process import run_in_process
 from tests.cli.nodes import Node
 from tests.cli.programs import Ran, environ, ran
+from tests.support.cases import each_case
 from tests.support.residue import is_alive
 
 SENTINEL = "sentinel-of-a-password"
@@ -77,7 +78,7 @@ def test_a_registry_with_a_port(node: Node, asked: Asked) -> None:
     assert asked("get", "localhost:5000", env=node.environ()).status == 0
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("server", "host"),
     [
         ("gcr.io", "gcr.io"),

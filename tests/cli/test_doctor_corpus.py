@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from kubeauth._config.environment import Environment
 from kubeauth.cli._doctor_findings import Level
 from tests.cli.doctoring import examined
 from tests.differential.corpus import CASES, Case
+from tests.support.cases import each_case
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@each_case("case", CASES, ids=lambda case: case.id)
 def test_it_finds_an_error_where_there_is_one(case: Case, tmp_path: Path) -> None:
     case.write(tmp_path)
     found = examined(

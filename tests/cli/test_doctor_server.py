@@ -18,6 +18,7 @@ from kubeauth.cli._doctor_probe import BROKEN, Failure, Heard
 from kubeauth.cli._doctor_server import clock_finding, ready_finding, version_finding, whoami_finding
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript
 from tests.cli.doctoring import SENTINEL, TOKEN, Report, examined, jwt, written
+from tests.support.cases import each_case
 
 REVIEWS = "/apis/authentication.k8s.io/{}/selfsubjectreviews"
 REVIEW = REVIEWS.format("v1")
@@ -321,7 +322,7 @@ class TestHealth:
         assert look(server).levels["ready"] is Level.SKIPPED
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("methods", "said"),
     [(["a token"], "the token"), (["a token file"], "the token file"), (["an OIDC issuer"], "the id-token"),
      (["the plugin aws"], "the credential of the plugin aws"),

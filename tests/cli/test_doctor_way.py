@@ -40,6 +40,7 @@ from kubeauth.testing import Answer, APIServer, Authority, KeyPair
 from tests.cli.deadlines import beginning_with
 from tests.cli.doctoring import PATIENCE, SENTINEL, Report, examined, written
 from tests.cli.listeners import closed_port, hanging_up, listening, refusing, silent, speaking_http
+from tests.support.cases import each_case
 from tests.support.proxy_servers import Proxy
 
 NOW = datetime.datetime.now(datetime.UTC)
@@ -521,7 +522,7 @@ class TestProxies:
         assert "kubeauth[socks]" in wrong.next_step
         assert found.one("dns").summary == "the proxy cannot be used"
 
-    @pytest.mark.parametrize(
+    @each_case(
         ("server_url", "environ", "why"),
         [
             ("https://h", {}, "neither proxy-url nor HTTPS_PROXY is set"),
@@ -536,7 +537,7 @@ class TestProxies:
         route = route_to(ClientConfig(server=server_url), environ)
         assert (route.proxy, route.why, route.host) == (None, why, server_url.partition("//")[2])
 
-    @pytest.mark.parametrize(
+    @each_case(
         ("url", "port"), [("http://p", 80), ("https://p", 443), ("socks5://p", 1080), ("http://p:3128", 3128)]
     )
     def test_its_port(self, url: str, port: int) -> None:

@@ -18,6 +18,7 @@ from kubeauth.cli._ends import End, Failed, Status, end_of, fault_of
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Watch
 from tests.cli.conftest import Run
 from tests.cli.programs import KUBEAUTH, ran, started
+from tests.support.cases import each_case
 
 ROOT = Path(__file__).parent.parent.parent
 DOCTOR = "`kubeauth doctor` looks for the reason, step by step.\n"
@@ -38,7 +39,7 @@ def _docstring_of(status: Status) -> str:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
+    @each_case(
         ("error", "status", "said"),
         [
             (Failed("no"), Status.FAILED, "no"),

@@ -20,6 +20,7 @@ from kubeauth.testing import APIServer, PluginScript
 from tests.cli.conftest import Run
 from tests.cli.in_process import run_in_process
 from tests.cli.programs import ran
+from tests.support.cases import each_case
 from tests.support.kubeconfigs import document
 
 
@@ -122,9 +123,7 @@ def test_whether_a_cluster_was_chosen() -> None:
     assert flags("--context", "x").choose_a_cluster
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("5s", 5.0), ("1m30s", 90.0), ("7", 7.0), ("0", None), ("0s", None)]
-)
+@each_case(("text", "seconds"), [("5s", 5.0), ("1m30s", 90.0), ("7", 7.0), ("0", None), ("0s", None)])
 def test_a_time_limit(text: str, seconds: float | None) -> None:
     assert flags("--request-timeout", text).request_timeout == seconds
 

@@ -24,6 +24,7 @@ from tests.cli.programs import environ, on_a_terminal, started
 from tests.cli.test_get import COLUMNS, PODS, pods, table
 from tests.fleet.fleets import Fleet, NotedPlugin, dead_port
 from tests.fleet.test_failures import silent
+from tests.support.cases import each_case
 from tests.support.raw_server import RawServer
 from tests.support.residue import wait_until
 
@@ -118,7 +119,7 @@ class TestTables:
         assert "\x1b" not in ran.err
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "said"),
     [
         ({"kind": "PodList", "items": [1, 2]}, "2 items"),

@@ -20,6 +20,7 @@ from kubeauth.cli._output import as_json, as_json_line, as_yaml, pass_on, read_j
 from kubeauth.cli._terminal import harmless
 from kubeauth.testing import Answer, APIServer
 from tests.cli.programs import KUBEAUTH, environ, ran
+from tests.support.cases import each_case
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -126,7 +127,7 @@ def test_json_is_read_back_as_it_was_and_steers_no_terminal(value: object) -> No
 
 
 # The last turn what stands behind them around, or are line breaks to some.
-@pytest.mark.parametrize("char", ["\x1b", "\x7f", "\x9b", "\x08", "\u200b", "\u202e", "\u2066", "\u2028"])
+@each_case("char", ["\x1b", "\x7f", "\x9b", "\x08", "\u200b", "\u202e", "\u2066", "\u2028"])
 def test_what_could_steer_a_terminal_is_spelled_out(char: str) -> None:
     value = {f"key{char}": f"value{char}\n"}
     written = as_yaml(value).decode()
@@ -144,7 +145,7 @@ def test_yaml_is_read_back_as_it_was(text: str) -> None:
     assert harmless(written.decode()) == written.decode()
 
 
-@pytest.mark.parametrize("body", [b"1e999", b'{"a": -1e999}', b"NaN", b"-Infinity"])
+@each_case("body", [b"1e999", b'{"a": -1e999}', b"NaN", b"-Infinity"])
 def test_a_number_that_json_cannot_write_is_none(body: bytes) -> None:
     with pytest.raises(Failed, match="-o raw shows it"):
         read_json(body)

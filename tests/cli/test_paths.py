@@ -6,13 +6,14 @@ import pytest
 
 from kubeauth.cli._ends import Failed, Status
 from kubeauth.cli._paths import Target, target_of
+from tests.support.cases import each_case
 
 
 def url(text: str, *, all_namespaces: bool = False) -> str:
     return target_of(text, namespace="ns", all_namespaces=all_namespaces).url
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "expected"),
     [
         ("/", "/"),
@@ -57,14 +58,14 @@ def test_all_namespaces_leave_it_out(text: str, expected: str) -> None:
     assert url(text, all_namespaces=True) == expected
 
 
-@pytest.mark.parametrize("text", ["pods/..", "../secrets", "./pods", "pods/%2e%2E/x", "apps/v1/../v1"])
+@each_case("text", ["pods/..", "../secrets", "./pods", "pods/%2e%2E/x", "apps/v1/../v1"])
 def test_dots_lead_nowhere(text: str) -> None:
     with pytest.raises(Failed, match="no path") as failed:
         url(text)
     assert failed.value.status is Status.USAGE
 
 
-@pytest.mark.parametrize("namespace", ["..", ".", "a/b", "..%2f", "a/../b"])
+@each_case("namespace", ["..", ".", "a/b", "..%2f", "a/../b"])
 def test_a_namespace_is_one_word(namespace: str) -> None:
     """As client-go sees it: `-n ..` would be all namespaces."""
     with pytest.raises(Failed, match="is no namespace") as failed:
@@ -96,7 +97,7 @@ def test_whether_the_group_was_guessed() -> None:
     assert guessed == {"pods": True, "v1/pods": False, "a/v1/b": False, "/b": False}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("query", "expected"),
     [("", False), ("watch=1", True), ("a=b&watch=true", True), ("watch=0", False), ("watch=false", False), ("awatch=1", False)],
 )  # fmt: skip

@@ -24,6 +24,7 @@ from kubeauth.cli._proxy import Options
 from kubeauth.testing import APIServer
 from tests.cli.conftest import Run
 from tests.cli.programs import environ, started
+from tests.support.cases import each_case
 from tests.support.residue import wait_until
 
 
@@ -214,9 +215,7 @@ def test_the_flags() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no such limits")
-@pytest.mark.parametrize(
-    ("soft", "hard", "most"), [(64, 1064, 500), (64, 65, 1), (-1, -1, 10_000), (10, 10**6, 10_000)]
-)
+@each_case(("soft", "hard", "most"), [(64, 1064, 500), (64, 65, 1), (-1, -1, 10_000), (10, 10**6, 10_000)])
 def test_no_more_connections_than_there_are_files(
     monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, most: int
 ) -> None:

@@ -11,6 +11,7 @@ from kubeauth.testing import Answer, APIServer
 from tests.cli import answers
 from tests.cli.conftest import Run
 from tests.cli.programs import environ, on_a_terminal, ran
+from tests.support.cases import each_case
 
 EXPECTED = {
     "/not-found": 'Error from server (NotFound): namespaces "x" not found',
@@ -46,8 +47,8 @@ def test_there_is_one_for_each() -> None:
     assert EXPECTED.keys() == answers.REFUSALS.keys()
 
 
-@pytest.mark.parametrize("output", ["table", "json", "yaml", "raw"])
-@pytest.mark.parametrize("path", EXPECTED)
+@each_case("output", ["table", "json", "yaml", "raw"])
+@each_case("path", EXPECTED)
 def test_each_is_said_on_stderr_and_nothing_on_stdout(
     path: str, output: str, api: APIServer, run: Run
 ) -> None:
@@ -99,7 +100,7 @@ def test_a_status_of_any_length_comes_to_an_end(api: APIServer, run: Run) -> Non
     assert str(refusal(403, "application/json", long)).startswith("Error from server (Long): mmm")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "body", [b"[", b"{", b"[" * 100_000, b"{" * 100_000, b'{"kind": "Status", "reason": 7, "message": []}', b"\xff"]
 )  # fmt: skip
 def test_an_answer_of_nonsense_is_no_crash(body: bytes) -> None:

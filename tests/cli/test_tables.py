@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kubeauth.cli._tables import Columns, ServerTables, cell, facts, fitted, is_table
+from tests.support.cases import each_case
 
 COLUMNS = [
     {"name": "Name", "priority": 0},
@@ -60,7 +59,7 @@ def test_the_namespace_where_there_is_one() -> None:
     assert ServerTables(with_namespace=True).text(table(["a", "1", ""], namespace=None)).startswith("NAME ")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "expected"),
     [
         (None, ""), ("x", "x"), (7, "7"), (1.5, "1.5"), (True, "true"), (False, "false"), ("a\nb", "a..."), ("a\r", "a..."),
@@ -84,7 +83,7 @@ def test_a_row_of_fewer_cells_ends_with_its_last() -> None:
     assert ServerTables().text(table(["a"], ["b", "1"], columns=columns)) == "NAME   READY\na\nb      1\n"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "broken",
     [
         {"rows": None}, {"rows": [7, {"cells": 7}]}, {"rows": [{"cells": []}]}, {"columnDefinitions": 7, "rows": [{"cells": ["x"]}]},

@@ -16,6 +16,7 @@ from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Receive
 from tests.cli import answers
 from tests.cli.conftest import Run
 from tests.cli.programs import ran
+from tests.support.cases import each_case
 
 PATH = "/apis/authentication.k8s.io/{}/selfsubjectreviews"
 ALICE = {
@@ -220,7 +221,7 @@ def test_an_answer_that_is_no_review(body: object, api: APIServer, run: Run) -> 
     assert ran == (1, "", "error: the server's answer is no SelfSubjectReview. Is it an API server?\n")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("left", "expected"),
     [
         (timedelta(minutes=14, seconds=59), "in 14 min"), (timedelta(seconds=90), "in 90 s"), (timedelta(hours=36), "in 36 h"),

@@ -14,6 +14,7 @@ from kubeauth import ClientConfig, ExecConfig, ExecOptions, Impersonation, Plugi
 from kubeauth._config.kubeconfig import Cluster, Overrides, User
 from kubeauth._config.loader import Loader
 from kubeauth.errors import ConfigError, KubeConfigError
+from tests.support.cases import each_case
 from tests.support.kubeconfigs import EXTENSION, document, plugin, write
 
 FIELDS = (
@@ -159,7 +160,7 @@ def test_one_without_a_file_travels_if_it_holds_no_secret() -> None:
     assert over_the_wire(config)[0] == config
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("cluster", "user", "name"),
     [
         ({}, {"token": "s3ntinel"}, "token"),

@@ -4,11 +4,12 @@ import pytest
 
 from kubeauth import Impersonation
 from kubeauth._config.client_config import build_impersonation_headers
+from tests.support.cases import each_case
 
 EXTRA = {"first": ["A", "a"], "second": ["B", "b"]}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("impersonation", "headers"),
     [
         pytest.param(

@@ -13,6 +13,7 @@ import kubeauth
 from kubeauth import Secret
 from kubeauth._config.kubeconfig import AuthProvider, Cluster, Context, ExecEntry, Kubeconfig, User, decode
 from kubeauth.errors import KubeConfigError, Problem
+from tests.support.cases import each_case
 from tests.support.kubeconfigs import document
 
 
@@ -122,9 +123,7 @@ def test_runtime_only_exec_fields_are_not_read_from_a_file_k6() -> None:
     assert (exec_.options, exec_.policy) == (kubeauth.ExecOptions(), kubeauth.PluginPolicy.allow_all())
 
 
-@pytest.mark.parametrize(
-    "doc", [None, {}, {"apiVersion": "", "kind": ""}, {"apiVersion": "v1", "kind": "Config"}]
-)
+@each_case("doc", [None, {}, {"apiVersion": "", "kind": ""}, {"apiVersion": "v1", "kind": "Config"}])
 def test_nothing_is_an_empty_config_and_the_version_may_be_left_out_k8(doc: Any) -> None:
     assert decoded(doc) == Kubeconfig(origins=("/o",))
 
@@ -149,7 +148,7 @@ def test_unknown_fields_are_ignored_and_names_are_case_sensitive_k9() -> None:
     assert user == User(origin="/o")
 
 
-@pytest.mark.parametrize("kind", ["clusters", "users", "contexts", "extensions"])
+@each_case("kind", ["clusters", "users", "contexts", "extensions"])
 def test_a_name_twice_in_one_file_is_an_error_k10(kind: str) -> None:
     (problem,) = problems({kind: [{"name": name, "extension": 1} for name in "nmn"]})
     assert problem.field == f'{kind}["n"]'
@@ -168,7 +167,7 @@ def test_a_name_twice_in_the_extensions_of_an_entry_is_an_error_k10(kind: str) -
     assert problem.field == f'{kind}s["n"].{kind}.extensions["e"]'
 
 
-@pytest.mark.parametrize("text", ["%%%", "YWI", "YW I=", "_-_-", "YWI=YWI=", "é", "="])
+@each_case("text", ["%%%", "YWI", "YW I=", "_-_-", "YWI=YWI=", "é", "="])
 def test_bad_base64_fails_the_file_k11(text: str) -> None:
     (problem,) = problems({"clusters": [{"name": "c", "cluster": {"certificate-authority-data": text}}]})
     assert problem.field == 'clusters["c"].cluster.certificate-authority-data'
@@ -181,7 +180,7 @@ def test_line_breaks_in_base64_are_skipped_k11() -> None:
     assert config.clusters["c"].certificate_authority_data == b"ab"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("version", "mode", "expected"),
     [
         ("v1beta1", "", "IfAvailable"),
@@ -201,7 +200,7 @@ def test_interactive_mode_is_defaulted_for_old_versions_only_k12(
     assert exec_.interactive_mode == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("doc", "field", "message"),
     [
         ({"users": [{"name": "u", "user": {"token": 1}}]}, 'users["u"].user.token', "a string, not a number"),
@@ -226,9 +225,7 @@ def test_types_are_strict_and_errors_name_the_entry(doc: Any, field: str, messag
     assert message in problem.message
 
 
-@pytest.mark.parametrize(
-    ("doc", "given"), [([], "a list"), ("x", "a string"), (1, "a number"), (True, "true or false")]
-)
+@each_case(("doc", "given"), [([], "a list"), ("x", "a string"), (1, "a number"), (True, "true or false")])
 def test_what_is_no_mapping_is_no_kubeconfig(doc: Any, given: str) -> None:
     (problem,) = problems(doc)
     assert (problem.path, problem.field) == ("/o", None)

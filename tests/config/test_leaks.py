@@ -15,6 +15,7 @@ import pytest
 
 import kubeauth
 from kubeauth.errors import KubeAuthError
+from tests.support.cases import each_case
 from tests.support.frames import package_frames
 from tests.support.kubeconfigs import EXTENSION, V1, document
 
@@ -101,7 +102,7 @@ def assert_silent(error: BaseException, caplog: pytest.LogCaptureFixture) -> Non
         assert ENCODED not in text
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("broken", "form"),
     [
         pytest.param(broken, form, id=f"{name}-{form}")
@@ -127,7 +128,7 @@ def test_broken_kubeconfigs_do_not_leak(
     assert_silent(caught.value, caplog)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "source", [f"token: {SENTINEL}", f"{{a: {SENTINEL}}}", f"users:\n- {SENTINEL}", f"a{SENTINEL}: " * 999]
 )
 def test_text_where_a_path_belongs_does_not_leak(source: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -136,8 +137,8 @@ def test_text_where_a_path_belongs_does_not_leak(source: str, caplog: pytest.Log
     assert_silent(caught.value, caplog)
 
 
-@pytest.mark.parametrize("form", ["bytes", "file"])
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
+@each_case("form", ["bytes", "file"])
+@each_case("text", TEXTS.values(), ids=TEXTS.keys())
 def test_unreadable_kubeconfigs_do_not_leak(
     text: str | bytes, form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

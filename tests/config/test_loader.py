@@ -16,6 +16,7 @@ from kubeauth._config.files import find_kubeconfig_paths, read_token_file
 from kubeauth._config.kubeconfig import Overrides
 from kubeauth._config.loader import Loader
 from kubeauth.errors import KubeConfigError, TokenFileError
+from tests.support.cases import each_case
 from tests.support.kubeconfigs import document, plugin, write
 
 
@@ -305,7 +306,7 @@ def test_a_user_without_a_plugin_is_not_asked_for_a_policy_p14(tmp_path: Path) -
     assert kubeauth.load_config(document(user={"token": "t"})).exec is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "policy"),
     [
         ("", PluginPolicy.allow_all()),
@@ -333,7 +334,7 @@ def test_the_first_usable_document_of_kuberc_counts_p12(
     assert policy_of() == policy
 
 
-@pytest.mark.parametrize(
+@each_case(
     "content",
     [
         '{"apiVersion": "kubectl.config.k8s.io/v1beta1", "kind": "Preference"}\n{"more": 1}',

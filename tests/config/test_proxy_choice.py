@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kubeauth._config.urls import choose_proxy
+from tests.support.cases import each_case
 from tests.support.proxy_cases import TABLE
 
 
-@pytest.mark.parametrize(("url", "environ", "proxy"), TABLE)
+@each_case(("url", "environ", "proxy"), TABLE)
 def test_proxies_of_the_environment_k52(url: str, environ: dict[str, str], proxy: str | None) -> None:
     assert choose_proxy(url, proxy_url=None, environ=environ) == proxy
 

@@ -13,6 +13,7 @@ from kubeauth._config.kubeconfig import AuthProvider, Cluster, Context, ExecEntr
 from kubeauth._config.resolve import merge_kubeconfigs, resolve_cluster_paths, resolve_user_paths
 from kubeauth._config.validate import validate_cluster, validate_context, validate_kubeconfig, validate_user
 from kubeauth.errors import ConfigError, KubeConfigError
+from tests.support.cases import each_case
 from tests.support.kubeconfigs import EXTENSION, document, load, plugin
 
 
@@ -47,7 +48,7 @@ def test_relative_paths_count_from_the_entrys_own_file_k18_k20() -> None:
     assert (found.client_certificate, found.client_key, found.token_file) == ("/a/c", "/abs/../k", "/a/b/t")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("command", "resolved"),
     [
         ("plug", "plug"),
@@ -91,7 +92,7 @@ MANY: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("names", "server", "token", "namespace"),
     [
         ({}, "https://a", "a", "a"),
@@ -146,7 +147,7 @@ def test_a_context_that_names_a_missing_user_raises_k28() -> None:
     assert kubeauth.load_config(document(context={"user": ""})).token is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("doc", "why"),
     [
         ({}, "Set KUBECONFIG, or pass a path"),
@@ -280,7 +281,7 @@ CLUSTERS: list[tuple[str, Cluster, list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "cluster", "messages"), CLUSTERS)
+@each_case(("name", "cluster", "messages"), CLUSTERS)
 def test_clusters_are_checked_k35_k36_k37(name: str, cluster: Cluster, messages: list[str]) -> None:
     found = [problem.message for problem in validate_cluster(name, cluster, readable)]
     assert len(found) == len(messages)
@@ -318,7 +319,7 @@ USERS: list[tuple[User, list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("user", "messages"), USERS)
+@each_case(("user", "messages"), USERS)
 def test_users_are_checked_k38_k39_k40_k41_k42(user: User, messages: list[str]) -> None:
     found = [problem.message for problem in validate_user("u", user, readable)]
     assert len(found) == len(messages)
@@ -417,7 +418,7 @@ def test_over_http_no_credentials_are_read_k46_k48() -> None:
     assert kubeauth.load_config(document({"server": "http://h"}, provider)).server == "http://h"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("provider", "words"),
     [
         ("gcp", ["removed", "gke-gcloud-auth-plugin"]),

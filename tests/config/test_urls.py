@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from kubeauth._config.urls import InvalidURL, find_proxy_problem, has_userinfo, parse_server_url, redact_url
+from tests.support.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("server", "url"),
     [
         ("https://h:6443", "https://h:6443"),
@@ -21,7 +22,7 @@ def test_the_server_is_a_url_without_query_or_fragment_k45(server: str, url: str
     assert parse_server_url(server) == url
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("server", "url"),
     [("h", "https://h"), ("h:6443", "https://h:6443"), ("10.0.0.1:6443", "https://10.0.0.1:6443"),
      ("h/", "https://h/"), ("[::1]:6443", "https://[::1]:6443")],
@@ -30,7 +31,7 @@ def test_a_schemeless_server_means_https_k47(server: str, url: str) -> None:
     assert parse_server_url(server) == url
 
 
-@pytest.mark.parametrize(
+@each_case(
     "server",
     ["ftp://h", "https://", "h/path", "https://h:port", "https://h:99999", "https://h\n", "https://a b", "://h",
      "https://[::1", "unix:///var/run/x", "https:///path", "https://h\\x", 'https://a"b', "https://h<x>",
@@ -42,7 +43,7 @@ def test_addresses_that_cannot_work_are_refused(server: str) -> None:
     assert server not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("url", "problem"),
     [
         ("http://proxy:3128", None),

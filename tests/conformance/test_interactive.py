@@ -20,6 +20,7 @@ from kubeauth._exec.plugin import Plugin, decide_interactive
 from kubeauth.errors import PluginFailed, PluginTimeout
 from kubeauth.testing import APIServer, FakeClock
 from tests.conformance.plugins import V1, V1BETA1, Seen, ShellPlugin, credential, exec_config, stanza_of
+from tests.support.cases import each_case
 from tests.support.clients import VARIANTS, ClientVariant
 from tests.support.residue import wait_until
 
@@ -29,7 +30,7 @@ NO_TERMINAL = "standard input is not a terminal"
 TAKEN = "standard input is unavailable"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("mode", "tty", "unavailable", "expected"),
     [
         ("Never", False, False, False), ("Never", False, True, False),

@@ -18,6 +18,7 @@ from kubeauth._parsing.go import parse_rfc3339
 from kubeauth.errors import PluginOutputError
 from kubeauth.testing import APIServer
 from tests.conformance.plugins import V1, V1BETA1, ShellPlugin, config_of, credential
+from tests.support.cases import each_case
 
 HEAD = f'"apiVersion":"{V1}","kind":"ExecCredential"'
 GOOD = f'{{{HEAD},"status":{{"token":"t"}}}}'
@@ -92,7 +93,7 @@ TABLE: list[tuple[str, str | bytes, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("output", "expected"), [pytest.param(*row[1:], id=row[0]) for row in TABLE])
+@each_case(("output", "expected"), [pytest.param(*row[1:], id=row[0]) for row in TABLE])
 def test_the_table_x30_x31_x32_x33_x34_x35_x36_x37_x38_x39_x41_x42_t83_t84_t85(
     output: str | bytes, expected: str
 ) -> None:
@@ -170,7 +171,7 @@ def test_certificates_x40(server: APIServer, tmp_path: Path) -> None:
     assert [request.user for request in server.requests] == ["chained"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "seconds"),
     [
         ("2030-01-02T15:04:05Z", 1893596645), ("2030-01-02T15:04:05.25Z", 1893596645.25),
@@ -184,7 +185,7 @@ def test_dates_x39(text: str, seconds: float | None) -> None:
     assert parse_rfc3339(text) == seconds
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     ["2030-01-02t15:04:05Z", "2030-01-02T15:04:05z", "2030-01-02 15:04:05Z", "2030-01-02T15:04Z", "2030-01-02",
      "2030-1-2T15:04:05Z", "2030-01-02T24:00:00Z", "2030-01-02T23:59:60Z", "2030-02-29T00:00:00Z",

@@ -46,6 +46,7 @@ from tests.conformance.plugins import (
     plugin,
     stanza_of,
 )
+from tests.support.cases import each_case
 
 NOT_INTERACTIVE = {"kind": "ExecCredential", "apiVersion": V1BETA1, "spec": {"interactive": False}}
 INTERACTIVE = {"kind": "ExecCredential", "apiVersion": V1BETA1, "spec": {"interactive": True}}
@@ -91,7 +92,7 @@ class TestRefresh:
         assert str(caught.value).startswith("getting credentials: ")
         assert server.requests == []
 
-    @pytest.mark.parametrize(
+    @each_case(
         ("mode", "tty", "unavailable", "info"),
         [
             pytest.param("IfAvailable", False, False, NOT_INTERACTIVE, id="T5"),
@@ -114,7 +115,7 @@ class TestRefresh:
             assert token(asked.fetch()) == "foo-bar"
         assert [json.loads(each) for each in script.infos] == [info] * 2
 
-    @pytest.mark.parametrize(
+    @each_case(
         ("mode", "tty", "options", "why"),
         [
             pytest.param("Always", False, ExecOptions(), "standard input is not a terminal", id="T12"),
@@ -213,7 +214,7 @@ class TestWhatItIsTold:
             '"proxy-url":"http://p","disable-compression":true,"config":null},"interactive":false}}\n'
         ]
 
-    @pytest.mark.parametrize(
+    @each_case(
         ("value", "written"),
         [
             ({"b": 1, "a": [None, True]}, '{"a":[null,true],"b":1}'),
@@ -369,7 +370,7 @@ class TestWhereItIs:
         with pytest.raises(PluginNotFound, match="executable plugin not found"):
             plugin(exec_config("./plugin")).fetch()
 
-    @pytest.mark.parametrize("entry", [".", "", "bin", "./bin"])
+    @each_case("entry", [".", "", "bin", "./bin"])
     def test_not_by_a_relative_entry_of_path_x14(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
     ) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeauth._credentials.backoff import UNLIMITED, backoff_delay, refresh_window
+from tests.support.cases import each_case
 
 # Chance is in [0, 1); in the middle nothing is jittered.
 MIDDLE = 0.5
@@ -14,7 +14,7 @@ CHANCES = st.floats(0, 1, exclude_max=True)
 
 
 class TestRefreshAhead:
-    @pytest.mark.parametrize(
+    @each_case(
         ("lifetime", "run_seconds", "window"),
         [
             (900, 0.5, 90),  # a tenth of fifteen minutes

@@ -15,6 +15,7 @@ import pytest
 from kubeauth import Client, ClientConfig, ExecConfig, ExecOptions, PluginPolicy, errors, load_config
 from kubeauth._credentials.cache import SourceCache, plugin_source
 from kubeauth.testing import APIServer, FakeClock, PluginScript
+from tests.support.cases import each_case
 from tests.support.observers import NobodyWatches
 
 V1 = "client.authentication.k8s.io/v1"
@@ -70,7 +71,7 @@ def test_whatever_differs_makes_another_source_c2_p10_t1() -> None:
     assert [sources.of(replace(PLAIN, **fields)) for fields in [{}, *DIFFERENT]] == made
 
 
-@pytest.mark.parametrize(
+@each_case(
     "fields",
     [
         {"server": "https://other:6443"},

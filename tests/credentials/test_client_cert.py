@@ -18,6 +18,7 @@ from kubeauth._credentials.client_cert import check_client_cert, find_cert_probl
 from kubeauth._credentials.credential import ClientCertificate
 from kubeauth.errors import ClientCertificateError
 from kubeauth.testing import APIServer, Authority
+from tests.support.cases import each_case
 from tests.support.residue import no_residue
 
 WAYS = [
@@ -144,7 +145,7 @@ class TestWhatIsWrongWithIt:
         assert "encrypted" in self.why(pair.certificate, encrypted)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@each_case("way", WAYS)
 def test_of_each_half_only_its_own_counts(way: _keypair.Strategy, authority: Authority) -> None:
     """As in Go: another key beside the certificate, another certificate beside the key."""
     mine, other = authority.client("a"), authority.client("b")
@@ -159,7 +160,7 @@ def test_one_file_may_hold_both(authority: Authority) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="about Linux")
-@pytest.mark.parametrize("room", range(4))
+@each_case("room", range(4))
 def test_short_of_descriptors_no_key_is_written_to_a_disk(room: int, authority: Authority) -> None:
     """It says so instead: there is another way, and that is a file with a name."""
     pair = identity(authority)

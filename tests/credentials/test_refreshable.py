@@ -18,6 +18,7 @@ from kubeauth._credentials.single_flight import Call
 from kubeauth._exec.codec import ProviderCredential
 from kubeauth._parsing.go import parse_rfc3339, to_datetime
 from kubeauth.testing import APIServer, Authority, FakeClock, PluginScript
+from tests.support.cases import each_case
 from tests.support.observers import NobodyWatches
 from tests.support.scripted import ScriptedPlugin
 
@@ -116,8 +117,8 @@ class Keeper(ScriptedPlugin):
         return self._kept
 
 
-@pytest.mark.parametrize("before_the_end", [0.2, 0.0])
-@pytest.mark.parametrize("refresh_ahead", [True, False])
+@each_case("before_the_end", [0.2, 0.0])
+@each_case("refresh_ahead", [True, False])
 def test_a_kept_token_that_ends_on_the_way_is_asked_for_once_more(
     before_the_end: float, refresh_ahead: bool
 ) -> None:

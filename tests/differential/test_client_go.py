@@ -19,6 +19,7 @@ import pytest
 
 from kubeauth.errors import KubeConfigError
 from tests.differential.corpus import CASES, Case, go_json
+from tests.support.cases import each_case
 
 GOLDEN = Path(__file__).parent / "golden.json"
 
@@ -124,7 +125,7 @@ def normal(found: dict[str, Any] | str) -> dict[str, Any] | str:
     return "refused" if isinstance(found, str) else {name: value for name, value in found.items() if value}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@each_case("case", CASES, ids=lambda case: case.id)
 def test_resolved_as_client_go_resolves_it(
     case: Case, golden: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -158,7 +159,7 @@ def test_the_kept_answers_are_client_gos(
 WHOLE = ("error loading config file", "does not exist", "no configuration has been provided")
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.broken], ids=lambda case: case.id)
+@each_case("case", [case for case in CASES if case.broken], ids=lambda case: case.id)
 def test_every_problem_names_its_file_and_field_and_says_what_to_do(case: Case, tmp_path: Path) -> None:
     case.write(tmp_path)
     with pytest.raises(KubeConfigError) as caught:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cases import each_case
 from tests.support.proxy_cases import TABLE
 
 pytestmark = pytest.mark.oracle
 
 
-@pytest.mark.parametrize(("url", "environ", "proxy"), TABLE)
+@each_case(("url", "environ", "proxy"), TABLE)
 def test_go_chooses_the_same_proxy_k52(
     oracle: Path, url: str, environ: dict[str, str], proxy: str | None
 ) -> None:

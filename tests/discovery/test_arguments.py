@@ -13,12 +13,13 @@ from kubeauth.discovery import BootstrapToken, adiscover, discover
 from kubeauth.discovery._arguments import Arguments, ByFile, ByToken, ByUrl
 from tests.discovery.clusters import TOKEN
 from tests.project.test_exports import in_a_fresh_process
+from tests.support.cases import each_case
 
 GOOD: dict[str, Any] = {"endpoint": "h:6443", "token": Secret(TOKEN), "unsafe_skip_ca_verification": True}
 PIN = "sha256:" + "0" * 64
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("endpoint", "server"),
     [
         ("192.168.122.100:6443", "https://192.168.122.100:6443"),
@@ -34,7 +35,7 @@ def test_endpoints_a36(endpoint: str, server: str) -> None:
     assert by.server == server
 
 
-@pytest.mark.parametrize(
+@each_case(
     "endpoint",
     ["", "192.168.122.100", "h", ":6443", "h:", "h:0", "h:65536", "h:x", "h:-1", "h:+1", "h:6443/", "https://h:6443", "h:6443?x", "u:p@h:6443",
      "h h:1", "2001:db8::1:6443", "[::1", "[::1]", "[127.0.0.1]:1", "[fe80::1%eth0]:1", "[]:1", "1.2.3:1", "1.2.3.4.5:1", "256.1.1.1:1",
@@ -51,7 +52,7 @@ def test_a_token_in_the_place_of_the_endpoint_is_not_repeated_a92() -> None:
     assert TOKEN not in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "why"),
     [
         ({}, "None of them"),
@@ -80,8 +81,8 @@ def test_one_way_and_all_that_it_needs_a36_a42_a63(arguments: dict[str, Any], wh
         Arguments(**arguments).checked()
 
 
-@pytest.mark.parametrize("name", ["timeout", "interval"])
-@pytest.mark.parametrize("value", [-1, math.nan, math.inf, -math.inf, "5", None, True])
+@each_case("name", ["timeout", "interval"])
+@each_case("value", [-1, math.nan, math.inf, -math.inf, "5", None, True])
 def test_seconds_are_seconds(name: str, value: Any) -> None:
     with pytest.raises(errors.ConfigError, match=f"{name}= must be a number of seconds"):
         Arguments(**GOOD | {name: value}).checked()
@@ -93,7 +94,7 @@ def test_an_interval_of_nothing_would_be_a_flood() -> None:
     assert Arguments(**GOOD | {"timeout": 0}).checked().timeout == 0
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("file", "by"),
     [
         ("foo", ByFile("foo")),
@@ -111,7 +112,7 @@ def test_a_file_may_be_a_url_a64_a65(file: str, by: Any) -> None:
     assert Arguments(file=file).checked().by == by
 
 
-@pytest.mark.parametrize(
+@each_case(
     "file",
     ["", "http://foo", "ftp://foo", "HTTP://foo", "https://", "https://user:pass@h/x", "https://h:99999/", "https://[::1", "https://h\n/x", "file://", "file://http://h"],
 )  # fmt: skip

@@ -15,6 +15,7 @@ from kubeauth.errors import ConfigError, DiscoveryError
 from kubeauth.testing import Answer, APIServer, FakeClock
 from tests.config.test_leaks import everything_seen
 from tests.discovery.objects import NOW, date, secret
+from tests.support.cases import each_case
 
 TOKEN = "abc123.0123456789abcdef"
 USER = BootstrapUser("system:bootstrap:abc123", ("system:bootstrappers",))
@@ -51,7 +52,7 @@ def test_a_good_token_is_somebody_a24_a35() -> None:
     assert who(secret(TOKEN, usage_bootstrap_signing=None)) == USER
 
 
-@pytest.mark.parametrize(
+@each_case(
     "document",
     [
         None,
@@ -80,9 +81,7 @@ def test_each_miss_is_nobody_and_no_error_a35(document: Mapping[str, object] | N
     assert who(document) is None
 
 
-@pytest.mark.parametrize(
-    "token", ["", "x", "foo", TOKEN.upper(), f"{TOKEN}\n", TOKEN.replace(".", ":"), "abc123."]
-)
+@each_case("token", ["", "x", "foo", TOKEN.upper(), f"{TOKEN}\n", TOKEN.replace(".", ":"), "abc123."])
 def test_what_is_no_bootstrap_token_is_not_even_looked_up_a35(token: str) -> None:
     def lookup(_name: str) -> Mapping[str, object]:
         raise AssertionError

@@ -24,6 +24,7 @@ from tests.discovery.clusters import (
     published,
     shown,
 )
+from tests.support.cases import each_case
 
 
 def test_a_pinned_cluster_is_found_a38_a45_a47_a59(runtime: Runtime, cluster: Cluster) -> None:
@@ -133,7 +134,7 @@ def test_a_kubeconfig_whose_context_leads_nowhere_a44(
     assert (raised.value.reason, raised.value.status_code, len(cluster.requests)) == ("document", None, 1)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("wrong", "why"),
     [
         ({"token": "foo.bar"}, "not a bootstrap token"),
@@ -155,7 +156,7 @@ def test_what_is_wrong_is_said_before_anybody_is_asked_a36_a40_a42(
     assert cluster.requests == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("answer", "why", "status"),
     [
         (Answer(404, {"kind": "Status"}), "it answered 404", 404),
@@ -188,6 +189,7 @@ def test_a_request_that_fails_says_why_a39_a62(
     runtime: Runtime, cluster: Cluster, answer: Answer, why: str, status: int | None
 ) -> None:
     """With no time at all there is one try."""
+    cluster.requests.clear()
     cluster.respond = lambda _: answer
     with pytest.raises(errors.ClusterNotReady, match=why) as raised:
         runtime.discover(**cluster.by_token, timeout=0)
@@ -242,7 +244,7 @@ def test_no_signature_in_time_a39(runtime: Runtime, cluster: Cluster) -> None:
     assert {each.stage for each in told[1:]} == {"signature"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kubeconfig", "signature", "reason", "why"),
     [
         ("same", "", "signature", "unknown there, or the token is over"),
@@ -262,6 +264,7 @@ def test_no_signature_in_time_a39(runtime: Runtime, cluster: Cluster) -> None:
 def test_an_answer_that_is_not_signed_is_refused_at_once_a19_a41_a43_a85_a86(
     runtime: Runtime, cluster: Cluster, kubeconfig: str | None, signature: str, reason: str, why: str
 ) -> None:
+    cluster.requests.clear()
     cluster.respond = lambda _: Answer(200, config_map(kubeconfig, signature))
     with pytest.raises(errors.ClusterNotTrusted, match=why) as raised:
         runtime.discover(**cluster.unpinned)

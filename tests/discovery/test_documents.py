@@ -26,6 +26,7 @@ from tests.discovery.clusters import (
     signed_map,
 )
 from tests.registry.servers import Server
+from tests.support.cases import each_case
 from tests.support.proxy_servers import Proxy
 from tests.support.raw_server import RawServer, Talk
 
@@ -119,7 +120,7 @@ def test_the_seeds_own_document_has_no_secrets_a72(runtime: Runtime, cluster: Cl
     assert len(cluster.requests) == 1  # nobody was asked in vain
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("user", "is_enough"),
     [
         ({"token": "t"}, True),
@@ -187,7 +188,7 @@ def test_a_file_runs_nothing_a91(
     assert not (tmp_path / "PWNED").exists()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "why"),
     [
         ("", "no cluster"),
@@ -307,7 +308,7 @@ def test_a_server_that_cannot_prove_who_it_is_a68(
     assert server.requests == []
 
 
-@pytest.mark.parametrize("text", ["", "{", "7", "a: &a [1]\nb: *c", None])
+@each_case("text", ["", "{", "7", "a: &a [1]\nb: *c", None])
 def test_cluster_info_that_makes_no_sense_is_passed_over_a69(
     runtime: Runtime, cluster: Cluster, file: Path, text: str | None
 ) -> None:
@@ -412,7 +413,7 @@ def test_a_kubeconfig_by_https_a64_a66_a91(
     assert [each.stage for each in told] == ["document", "verification"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("answer", "why"),
     [
         (Answer(404), "it answered 404"),
@@ -429,13 +430,14 @@ def test_a_kubeconfig_by_https_a64_a66_a91(
 def test_a_document_that_cannot_be_had_is_asked_for_once_a66(
     runtime: Runtime, site: Server, answer: Answer, why: str
 ) -> None:
+    site.requests.clear()
     site.respond = lambda _: answer
     with pytest.raises(errors.ClusterNotReady, match=why) as raised:
         runtime.discover(url=site.url, tls_bootstrap_token=TOKEN)
     assert (raised.value.attempts, len(site.requests)) == (1, 1)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "why"),
     [
         (b"", "no cluster"),
@@ -533,13 +535,12 @@ def test_a_redirect_to_https_is_followed_a66(runtime: Runtime, cluster: Cluster,
     assert [request.path for request in site.requests] == ["/", "/a", "/b"]
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize(
-    "to", ["http://127.0.0.1:1/", "file:///etc/passwd", "ftp://h/", "//user:pass@127.0.0.1/"]
-)
+@each_case("status", [301, 302, 303, 307, 308])
+@each_case("to", ["http://127.0.0.1:1/", "file:///etc/passwd", "ftp://h/", "//user:pass@127.0.0.1/"])
 def test_a_redirect_to_anything_else_is_refused_a66(
     runtime: Runtime, site: Server, status: int, to: str
 ) -> None:
+    site.requests.clear()
     site.respond = lambda _: Answer(status, headers={"Location": to})
     with pytest.raises(errors.ClusterNotTrusted, match="not https") as raised:
         runtime.discover(url=site.url, tls_bootstrap_token=TOKEN)
@@ -547,10 +548,9 @@ def test_a_redirect_to_anything_else_is_refused_a66(
     assert "pass" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "to", ["https://[::1", "https://h\t/", "https://h:" + "1" * 50_000, "https://h:99999/"]
-)
+@each_case("to", ["https://[::1", "https://h\t/", "https://h:" + "1" * 50_000, "https://h:99999/"])
 def test_a_redirect_to_nowhere_a66(runtime: Runtime, site: Server, to: str) -> None:
+    site.requests.clear()
     site.respond = lambda _: Answer(302, headers={"Location": to})
     with pytest.raises(errors.DiscoveryError) as raised:
         runtime.discover(url=site.url, tls_bootstrap_token=TOKEN)
@@ -628,7 +628,7 @@ def test_ca_extraction_of_kubeadms_discovery_test_a61(
             runtime.discover(**cluster.unpinned)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("server", "says"),
     [
         ("https://[::1", "something that is no https address"),

@@ -6,16 +6,15 @@ import hashlib
 import hmac
 from base64 import b64encode
 
-import pytest
-
 from kubeauth.discovery import BootstrapToken, sign_cluster_info, sign_detached
 from kubeauth.discovery._expiration import LONG_AGO, seconds_by_go
 from tests.discovery.second import encoded
+from tests.support.cases import each_case
 
 NOON = 4386484800.0  # 2109-01-01T12:00:00Z
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "seconds"),
     [
         ("2109-01-01T12:00:00Z", NOON),
@@ -34,7 +33,7 @@ def test_dates_that_go_takes_a12_a13(text: str, seconds: float) -> None:
     assert seconds_by_go(text) == seconds
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "garbage", "2109-01-01", "2109-01-01T12:00:00", "2109-01-01 12:00:00Z", "2109-01-01t12:00:00z",

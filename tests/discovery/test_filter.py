@@ -21,6 +21,7 @@ from tests.config.test_leaks import everything_seen
 from tests.discovery import second
 from tests.discovery.objects import date, secret
 from tests.discovery.vectors import J1, J2, S1, S1_BODY, S2, S2_BODY, SEED
+from tests.support.cases import each_case
 
 PATH = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 ID, KEY = SEED.split(".")
@@ -95,8 +96,8 @@ def get(
 
 # trio warns of whoever stops reading in the middle, as the transport of httpx does with what is asked.
 @pytest.mark.filterwarnings("ignore:.*:pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@pytest.mark.parametrize(("body", "jws"), [(S1_BODY, S1), (S2_BODY, S2)], ids=["S1", "S2"])
+@each_case("backend", ["asyncio", "trio"])
+@each_case(("body", "jws"), [(S1_BODY, S1), (S2_BODY, S2)], ids=["S1", "S2"])
 def test_a_signed_request_gets_a_signed_answer_a77_a80_a81(body: bytes, jws: str, backend: str) -> None:
     app = ClusterInfo(body)
     response = get(filtered(app), backend=backend)
@@ -129,7 +130,7 @@ def test_the_application_sees_neither_jwt_nor_encodings_a81() -> None:
     assert b"authorization" not in asked
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "headers"),
     [
         ((S1_BODY[:7], S1_BODY[7:]), [(b"Content-Length", b"132")]),
@@ -154,7 +155,7 @@ def test_what_comes_in_pieces_is_joined_and_signed_once_a80_a81(
     assert response.headers.get("x-other") == ("kept" if len(headers) == 3 else None)
 
 
-@pytest.mark.parametrize("status", [204, 304, 404, 500])
+@each_case("status", [204, 304, 404, 500])
 def test_what_is_not_the_configmap_is_not_signed_a80(status: int) -> None:
     body = b"" if status in (204, 304) else b"error"
     response = get(filtered(ClusterInfo(body, status=status, headers=[(b"X-Kubernetes-JWS", b"forged")])))
@@ -174,7 +175,7 @@ OURS = {"alg": "HS256", "kid": ID, "typ": "JWT"}
 CLAIMS = {"sub": ID, "exp": THEN + 60}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("jwt", "secrets"),
     [
         pytest.param(second.jwt({**OURS, "typ": "x"}, CLAIMS, KEY), SECRETS, id="typ"),
@@ -219,7 +220,7 @@ def test_every_jwt_that_is_no_good_is_refused_alike_a77_a78_a79_a85_a86(
     assert not any(part in caplog.text for part in jwt.split("."))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("jwt", "options"),
     [
         (None, {}),

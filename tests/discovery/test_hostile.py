@@ -35,6 +35,7 @@ from tests.discovery.clusters import (
     shown,
 )
 from tests.registry.servers import Server, header
+from tests.support.cases import each_case
 from tests.support.raw_server import RawServer, Talk
 from tests.support.residue import no_residue
 
@@ -168,7 +169,7 @@ clusters:
 LEAF = Authority("leaf CA").server("leaf.example").certificate
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "reason", "why"),
     [
         ({"server": "http://127.0.0.1:6443"}, "server", "must begin with https://"),
@@ -205,13 +206,14 @@ LEAF = Authority("leaf CA").server("leaf.example").certificate
 def test_a_signed_kubeconfig_that_must_not_be_used_is_refused_at_once_a46_a61_a90_a91(
     runtime: Runtime, cluster: Cluster, change: dict[str, str], reason: str, why: str
 ) -> None:
+    cluster.requests.clear()
     cluster.publish(kubeconfig(cluster, **change))
     with pytest.raises(errors.ClusterNotTrusted, match=why) as raised:
         runtime.discover(**cluster.unpinned)
     assert (raised.value.reason, len(cluster.requests)) == (reason, 1)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "why"),
     [
         ("", "not set up"),
@@ -233,6 +235,7 @@ def test_a_signed_kubeconfig_that_must_not_be_used_is_refused_at_once_a46_a61_a9
 def test_what_is_no_kubeconfig_is_refused_at_once_a43_a90(
     runtime: Runtime, cluster: Cluster, text: str, why: str
 ) -> None:
+    cluster.requests.clear()
     cluster.publish(text)
     with pytest.raises(errors.ClusterNotTrusted, match=why) as raised:
         runtime.discover(**cluster.unpinned)
@@ -521,7 +524,7 @@ def test_an_answer_that_is_cut_short_is_none(runtime: Runtime, cluster: Cluster,
                 runtime.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "line",
     [b"SSH-2.0-OpenSSH_9.2\r\n\r\n", b"HTTP/9.9 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nA b: c\r\n\r\n", b"\x00" * 50 + b"\r\n\r\n",
      b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
@@ -550,11 +553,12 @@ def test_a_server_without_tls_is_no_server(runtime: Runtime, cluster: Cluster) -
     assert server.requests == []
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("to", ["http", "https", "relative"])
+@each_case("status", [301, 302, 303, 307, 308])
+@each_case("to", ["http", "https", "relative"])
 def test_no_redirect_is_followed_a66(
     runtime: Runtime, cluster: Cluster, authority: Authority, status: int, to: str
 ) -> None:
+    cluster.requests.clear()
     ours = cluster.serve
     with Server(ours, None if to == "http" else authority) as other:
         location = "/elsewhere" if to == "relative" else other.url + PATH

@@ -33,6 +33,7 @@ from tests.discovery.vectors import (
     SIGNED,
     SONG,
 )
+from tests.support.cases import each_case
 
 KEY = SEED.split(".")[1]
 IDS = st.from_regex(r"[a-z0-9]{6}", fullmatch=True)
@@ -40,7 +41,7 @@ SECRETS = st.from_regex(r"[a-z0-9]{16}", fullmatch=True)
 TOKENS = st.builds(BootstrapToken, IDS, SECRETS)
 
 
-@pytest.mark.parametrize("name", SIGNED)
+@each_case("name", SIGNED)
 def test_signatures_whose_bytes_are_known_are_made_and_accepted_a15_a16_a17_a18(name: str) -> None:
     token, content, jws = SIGNED[name]
     assert sign_detached(content, token) == jws
@@ -49,7 +50,7 @@ def test_signatures_whose_bytes_are_known_are_made_and_accepted_a15_a16_a17_a18(
     assert not verify_detached(content, jws + "foo", token)
 
 
-@pytest.mark.parametrize("name", FORGED)
+@each_case("name", FORGED)
 def test_forged_signatures_are_refused_a19_a85(name: str) -> None:
     assert not verify_detached("payload", FORGED[name], SEED)
 
@@ -62,7 +63,7 @@ def test_n2_and_n3_are_what_they_say_they_are() -> None:
     assert ends[0] == ends[1]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "header",
     ['{"alg":"HS512","kid":"ae23dc"}', '{"alg":"RS256","kid":"ae23dc"}', '{"alg":"hs256","kid":"ae23dc"}',
      '{"alg":"none","kid":"ae23dc"}', '{"alg":"HS256","kid":"abcdef"}', '{"alg":"HS256","kid":"ae23dc","typ":"JWT"}',

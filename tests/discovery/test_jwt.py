@@ -16,6 +16,7 @@ from kubeauth.errors import ConfigError
 from tests.config.test_leaks import SENTINEL, everything_seen
 from tests.discovery import second
 from tests.discovery.vectors import ABC, J1, J1_CLAIMS, J2, SEED
+from tests.support.cases import each_case
 
 ID, KEY = SEED.split(".")
 NOW = 1_500_000_000.0
@@ -42,7 +43,7 @@ def test_a_jwt_says_what_the_seed_wants_a74_a75_a76() -> None:
     assert claims == second.encoded(wanted)
 
 
-@pytest.mark.parametrize("lifetime", [0, -1, 121, 3600])
+@each_case("lifetime", [0, -1, 121, 3600])
 def test_nobody_is_given_more_than_two_minutes_a75(lifetime: int) -> None:
     with pytest.raises(ConfigError, match="lives up to 120 seconds"):
         request_jwt(SEED, now=NOW, lifetime=lifetime)
@@ -58,7 +59,7 @@ def test_neither_a_jwt_nor_its_token_is_shown_a92() -> None:
         assert SENTINEL not in everything_seen(raised.value)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("now", "expected"),
     [(1500000000, None), (1499999999, "it ends in more than 120 seconds"), (1500000119.999, None), (1500000120, "it is over")],
 )  # fmt: skip
@@ -76,7 +77,7 @@ def test_the_second_vector_is_for_one_cluster_a78() -> None:
     assert problem(J2, KEY) == "there is no such token, or it was signed with another"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("claims", "expected"),
     [
         ({**CLAIMS}, None),
@@ -114,7 +115,7 @@ def test_claims_are_believed_only_if_all_are_right_a75_a78(claims: Any, expected
     assert problem(second.jwt(HEADER, claims, KEY)) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("audience", "is_ours"),
     [("c", True), (["c"], True), (["b", "c"], True), ("b", False), ([], False), (["b"], False), ({"c": 1}, False),
      (None, False), ("", False), ([["c"]], False)],
@@ -133,7 +134,7 @@ def test_skew_is_for_clocks_that_disagree_and_lengthens_nothing_a78() -> None:
     assert problem(second.jwt(HEADER, {**CLAIMS, "exp": NOW}, KEY), skew=30) == "it is over"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "header",
     ["", "Bearer", "Bearer ", "Basic abc", f"Basic {J1}", J1, "Bearer x", "Bearer a.b", "Bearer a.b.c.d", f"Bearer {SEED}",
      f"Bearer {J1}.", f"Bearer {J1}=", f"Bearer {J1} x", f"Bearer\t{J1}", f"Bearer {J1}\n", f"Bearer {J1[:-1]}",
@@ -145,14 +146,12 @@ def test_what_is_no_jwt_of_ours_is_handed_on_a77(header: str) -> None:
     assert presented(header) == NOT_OURS
 
 
-@pytest.mark.parametrize(
-    "alg", ["none", "HS512", "HS384", "RS256", "ES256", "hs256", "", None, True, ["HS256"]]
-)
+@each_case("alg", ["none", "HS512", "HS384", "RS256", "ES256", "hs256", "", None, True, ["HS256"]])
 def test_another_algorithm_is_never_ours_a77_a85(alg: object) -> None:
     assert presented("Bearer " + second.jwt({**HEADER, "alg": alg}, CLAIMS, KEY)) == NOT_OURS
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("header", "reason"),
     [
         ({"alg": "HS256", "kid": ID}, "its typ is not JWT"),
@@ -171,7 +170,7 @@ def test_one_of_ours_that_is_wrong_is_refused_a77(header: dict[str, Any], reason
     assert presented("Bearer " + second.jwt(header, CLAIMS, KEY)) == Refused(reason)
 
 
-@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer "])
+@each_case("scheme", ["Bearer", "bearer", "BEARER", "Bearer "])
 def test_the_scheme_may_be_in_any_case_a77(scheme: str) -> None:
     assert isinstance(presented(f"{scheme} {J1}"), PresentedJwt)
 
@@ -184,7 +183,7 @@ def test_the_signature_of_a_text_is_no_jwt_a88() -> None:
     )
 
 
-@pytest.mark.parametrize("key", [None, "", "0" * 16, "abc", KEY.upper(), KEY + "x"])
+@each_case("key", [None, "", "0" * 16, "abc", KEY.upper(), KEY + "x"])
 def test_an_unknown_token_and_one_that_could_be_guessed_are_refused_alike_a79_a11(key: str | None) -> None:
     """Signed with the key that stands in for it, or with that of a token without the form of one."""
     for signer in (KEY, "0" * 16, key or ""):

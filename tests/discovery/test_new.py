@@ -14,6 +14,7 @@ from kubeauth.discovery._new import weakness_of
 from kubeauth.errors import ConfigError
 from tests.config.test_leaks import everything_seen
 from tests.discovery.objects import NOW, config_map, date
+from tests.support.cases import each_case
 
 DEFAULT = "system:bootstrappers:kubeadm:default-node-token"
 GOOD = BootstrapToken("abc123", "k3x9f0q2mz7w1rt8")
@@ -52,7 +53,7 @@ def test_what_is_made_can_be_used_a10() -> None:
     assert "jws-kubeconfig-abc123" in signed["data"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "expiration"),
     [
         ({"ttl": 60}, date(NOW + 60)),
@@ -66,7 +67,7 @@ def test_when_it_ends_a10(options: dict[str, Any], expiration: str | None) -> No
     assert values(new_token(now=NOW, **options).secret).get("expiration") == expiration
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "why"),
     [
         ({"ttl": 60, "expires": datetime(2030, 1, 1, tzinfo=UTC)}, "a ttl or a date that it expires at, not both"),
@@ -108,7 +109,7 @@ HUMAN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", HUMAN)
+@each_case("text", HUMAN)
 def test_a_secret_that_is_made_by_hand_is_refused_a89(text: str) -> None:
     with pytest.raises(ConfigError, match=r"the secret of abc123\.\*\*\*\* is made by hand") as raised:
         new_token(BootstrapToken("abc123", text), now=NOW)

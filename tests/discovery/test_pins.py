@@ -22,6 +22,7 @@ from kubeauth.testing import Authority
 from tests.config.test_leaks import SENTINEL, everything_seen
 from tests.discovery import second
 from tests.discovery.certificates import certificate, key_info, pem, sequence, tlv
+from tests.support.cases import each_case
 
 DIGITS = "345959acb2c3b2feb87d281961c893f62a314207ef02599f1cc4a5fb255480b3"
 PIN = f"sha256:{DIGITS}"
@@ -47,7 +48,7 @@ def signed(key: Key, name: str = "kubernetes", serial: int = 1) -> bytes:
     return builder.sign(key, algorithm).public_bytes(Encoding.PEM)
 
 
-@pytest.mark.parametrize("kind", KEYS)
+@each_case("kind", KEYS)
 def test_a_pin_is_the_hash_of_the_public_key_a55(kind: str) -> None:
     key = KEYS[kind]()
     one = signed(key)
@@ -80,13 +81,13 @@ def test_a_certificate_of_the_first_version_has_no_version_a56() -> None:
     assert public_key_pin(certificate(behind=tlv(0xA3, sequence()))) == public_key_pin(certificate())
 
 
-@pytest.mark.parametrize("text", [PIN, PIN.upper(), f"SHA256:{DIGITS}", f"Sha256:{DIGITS.upper()}"])
+@each_case("text", [PIN, PIN.upper(), f"SHA256:{DIGITS}", f"Sha256:{DIGITS.upper()}"])
 def test_a_pin_may_be_in_any_case_a53_a58(text: str) -> None:
     assert list(Pins.parse([text])) == [PIN]
     assert list(Pins.parse(text)) == [PIN]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "why"),
     [
         ("", "an algorithm, a colon and a hash"),
@@ -161,13 +162,13 @@ def test_a_certificate_is_written_anew_a46(authority: Authority) -> None:
     assert certificates(spread)[0].pem == authority.pem
 
 
-@pytest.mark.parametrize("data", [b"", b"foo", b"-----BEGIN CERTIFICATE-----\nAAAA", b"\x30\x00"])
+@each_case("data", [b"", b"foo", b"-----BEGIN CERTIFICATE-----\nAAAA", b"\x30\x00"])
 def test_a_bundle_without_a_certificate_is_refused_a46(data: bytes) -> None:
     with pytest.raises(DiscoveryError, match="there is no certificate in the CA data"):
         certificates(data)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("block", "why"),
     [
         (b"-----BEGIN CERTIFICATE-----\n%%%\n-----END CERTIFICATE-----\n", "it is not base64"),
@@ -185,7 +186,7 @@ def test_one_bad_certificate_spoils_the_bundle_a46(block: bytes, why: str, autho
         certificates(authority.pem + block)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "der",
     [
         b"",

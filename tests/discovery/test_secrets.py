@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,11 +19,12 @@ from kubeauth.discovery._secrets import (
 )
 from tests.config.test_leaks import SENTINEL
 from tests.discovery.objects import NOW, date, secret
+from tests.support.cases import each_case
 
 GROUP = "system:bootstrappers:"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "problem"),
     [
         ({}, None),
@@ -55,7 +55,7 @@ def test_which_tokens_are_for_signing_a29(changes: dict[str, Any], problem: str 
     assert signing_problem(stored_token(secret(**changes)), NOW) == problem
 
 
-@pytest.mark.parametrize("value", ["True", "TRUE", "1", "yes", "true ", "true\n", "", "false"])
+@each_case("value", ["True", "TRUE", "1", "yes", "true ", "true\n", "", "false"])
 def test_a_usage_is_exactly_true_a6(value: str) -> None:
     stored = stored_token(secret(usage_bootstrap_signing=value, usage_bootstrap_authentication=value))
     assert stored.usages == ()
@@ -68,7 +68,7 @@ def test_both_usages_are_known_a6() -> None:
     assert stored_token(secret(usage_bootstrap_signing=None)).usages == ("authentication",)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "over"),
     [
         (None, False),
@@ -102,7 +102,7 @@ def test_the_very_instant_is_too_late_a12() -> None:
     assert (is_over(stored, end - 0.001), is_over(stored, end)) == (False, True)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "groups"),
     [
         (None, ["system:bootstrappers"]),
@@ -183,7 +183,7 @@ def test_a_secret_that_is_not_sent_yet_can_be_read_too() -> None:
     )
 
 
-@pytest.mark.parametrize("value", ["%%%", "YQ", "YQ==\n", 7, None, ["YQ=="]])
+@each_case("value", ["%%%", "YQ", "YQ==\n", 7, None, ["YQ=="]])
 def test_a_value_that_is_no_text_is_none(value: Any) -> None:
     document = secret()
     document["data"]["token-secret"] = value

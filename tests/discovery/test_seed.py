@@ -28,6 +28,7 @@ from kubeauth.testing._http import RawRequest
 from tests.discovery.clusters import BRIEF, SECRET, TOKEN, Cluster, Runtime, config_map, published, shown
 from tests.discovery.vectors import J1_CLAIMS, R1, S1, S1_BODY, S2, SEED
 from tests.registry.servers import header
+from tests.support.cases import each_case
 from tests.support.raw_server import RawServer, Talk
 
 
@@ -214,12 +215,11 @@ def test_two_signatures_are_none_a82(runtime: Runtime, cluster: SeedCluster, num
             runtime.discover(**cluster.unpinned | {"endpoint": f"127.0.0.1:{server.port}"})
 
 
-@pytest.mark.parametrize(
-    "lie", ["\n", "", "joined", "cut", "evil", "nonsense", "none", "other token", "padding"]
-)
+@each_case("lie", ["\n", "", "joined", "cut", "evil", "nonsense", "none", "other token", "padding"])
 def test_what_is_signed_is_the_body_to_the_letter_a81_a82_a85(
     runtime: Runtime, cluster: SeedCluster, lie: str
 ) -> None:
+    cluster.requests.clear()
     body = json.dumps(config_map(cluster.kubeconfig)).encode()
     good = sign_detached(body, TOKEN)
     changed = {"\n": body + b"\n", "cut": body[:-1], "evil": body.replace(b"127.0.0.1", b"127.0.0.2")}
@@ -267,7 +267,7 @@ def test_the_vectors_a81_a88(runtime: Runtime, cluster: SeedCluster, body: bytes
         runtime.discover(**cluster.unpinned | {"token": SEED})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "why"),
     [
         (b"", "not JSON"),
@@ -285,6 +285,7 @@ def test_the_vectors_a81_a88(runtime: Runtime, cluster: SeedCluster, body: bytes
 def test_what_is_signed_and_makes_no_sense_is_refused_at_once_a82(
     runtime: Runtime, cluster: SeedCluster, body: bytes, why: str
 ) -> None:
+    cluster.requests.clear()
     cluster.respond = lambda _: cluster.answer(body)
     with pytest.raises(errors.ClusterNotTrusted, match=why) as raised:
         runtime.discover(**cluster.unpinned)

@@ -13,6 +13,7 @@ from kubeauth.discovery import sign_cluster_info, verify_detached
 from tests.discovery import second
 from tests.discovery.objects import NOW, config_map, date, secret
 from tests.discovery.vectors import SIGNED
+from tests.support.cases import each_case
 
 G4 = SIGNED["G4"][2]
 KEY = "jws-kubeconfig-abc123"
@@ -58,7 +59,7 @@ def test_everything_else_stays_a28() -> None:
     assert before == kept
 
 
-@pytest.mark.parametrize(
+@each_case(
     "broken",
     [config_map(), config_map(jws_kubeconfig_abc123="stays"), {}, {"data": None}, {"data": []}, {"data": {"kubeconfig": 7}}],
 )  # fmt: skip

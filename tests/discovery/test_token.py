@@ -14,6 +14,7 @@ from kubeauth import Secret
 from kubeauth.discovery import BootstrapToken, _token
 from kubeauth.errors import ConfigError
 from tests.config.test_leaks import SENTINEL, everything_seen
+from tests.support.cases import each_case
 
 VALID = [
     "abcdef.1234567890123456",
@@ -50,7 +51,7 @@ INVALID = [
 ]
 
 
-@pytest.mark.parametrize("text", VALID)
+@each_case("text", VALID)
 def test_a_token_of_the_right_form_is_taken_a1_a3(text: str) -> None:
     token = BootstrapToken.parse(text)
     assert token.reveal() == text
@@ -58,7 +59,7 @@ def test_a_token_of_the_right_form_is_taken_a1_a3(text: str) -> None:
     assert BootstrapToken.parse(Secret(text)) == token
 
 
-@pytest.mark.parametrize("text", INVALID)
+@each_case("text", INVALID)
 def test_whatever_else_is_refused_a1_a3(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a bootstrap token: that is six characters, a dot"):
         BootstrapToken.parse(text)
@@ -68,14 +69,12 @@ def test_the_example_of_the_seed_is_a_token_a11() -> None:
     assert BootstrapToken.parse("ae23dc.faddc87f5a5ab458").id == "ae23dc"
 
 
-@pytest.mark.parametrize("text", ["abcdef", "000000", "zzzzzz", "a1b2c3"])
+@each_case("text", ["abcdef", "000000", "zzzzzz", "a1b2c3"])
 def test_an_id_is_six_of_a_z_and_0_9_a2(text: str) -> None:
     assert _token.is_token_id(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "abcde", "abcdefg", "ABCDEF", "abcde\n", "abcdef\n", "abcde\u0661", "abc.ef"]
-)
+@each_case("text", ["", "abcde", "abcdefg", "ABCDEF", "abcde\n", "abcdef\n", "abcde\u0661", "abc.ef"])
 def test_anything_else_is_no_id_a2(text: str) -> None:
     assert not _token.is_token_id(text)
 
@@ -106,7 +105,7 @@ def test_the_secret_of_a_token_is_found_by_its_name_a4() -> None:
     assert _token.id_of("bootstrap-token-abc123") == "abc123"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name",
     ["", "abc123", "bootstrap-token-", "bootstrap-token-abc", "bootstrap-token-abc123abc", "bootstrap-token-ABC123",
      "bootstrap-token-abcdef\n", "bootstrap-token", "xbootstrap-token-abc123", "bootstrap-token-bootstrap-token-abc123"],
@@ -140,7 +139,7 @@ def test_a_token_shows_its_id_and_never_its_secret_a92() -> None:
         pickle.dumps(token)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "shown"),
     [(f"abcdef.{SENTINEL}", "abcdef.****"), (SENTINEL, "what was given"), (f"{SENTINEL}.abcdef", "what was given"),
      (f"abcdef.{SENTINEL}.", "abcdef.****"), (f"{SENTINEL}.{SENTINEL}", "what was given"), ("s3ntin", "what was given")],

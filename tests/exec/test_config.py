@@ -8,6 +8,7 @@ from kubeauth import ExecConfig, ExecOptions, PluginPolicy
 from kubeauth._exec.config import clean_path, find_policy_problem
 from kubeauth._exec.lookup import escape_terminal
 from kubeauth.errors import ConfigError
+from tests.support.cases import each_case
 
 
 def test_policies_by_name_p1() -> None:
@@ -16,7 +17,7 @@ def test_policies_by_name_p1() -> None:
     assert PluginPolicy.allowlist(["aws", "/usr/bin/kubelogin"]).commands == ("aws", "/usr/bin/kubelogin")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "commands", "problem"),
     [
         ("", None, None),
@@ -65,7 +66,7 @@ def test_the_policy_defaults_to_allow_all_p3() -> None:
     assert ExecConfig(command="c", api_version="v").policy == PluginPolicy.allow_all()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "cleaned"),
     [("a", "a"), ("./a", "a"), ("a//b", "a/b"), ("a/../b", "b"), ("/..", "/"), ("//a", "/a"), ("///a", "/a"),
      ("", "."), ("a/", "a"), ("../a", "../a")],
@@ -74,7 +75,7 @@ def test_paths_are_cleaned_as_go_does(path: str, cleaned: str) -> None:
     assert clean_path(path) == cleaned
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("hint", "cleaned"),
     [
         ("\x1b[1mbold tuna\x1b[0m, fish", "U+001B[1mbold tunaU+001B[0m, fish"),

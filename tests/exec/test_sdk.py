@@ -37,6 +37,7 @@ from kubeauth.plugin import Credential, ExecCluster, ExecInfo
 from kubeauth.testing import APIServer, Authority
 from kubeauth.testing._authority import _encode_key
 from tests.config.test_leaks import SENTINEL, everything_seen
+from tests.support.cases import each_case
 
 ROOT = Path(__file__).parent.parent.parent
 GROUP = "client.authentication.k8s.io"
@@ -75,18 +76,16 @@ def test_happy_path_x47_t75(version: str) -> None:
     )
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
-    "cluster", [{**CLUSTER, "config": None}, {"server": "https://some-server/some/path"}]
-)
+@each_case("version", VERSIONS)
+@each_case("cluster", [{**CLUSTER, "config": None}, {"server": "https://some-server/some/path"}])
 def test_nil_config_x7_x47_t75(version: str, cluster: dict[str, Any]) -> None:
     info = plugin.parse_exec_info(wire({"cluster": cluster}, version))
     assert info.config is None
     assert info.client_config().server == "https://some-server/some/path"
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
+@each_case("version", VERSIONS)
+@each_case(
     ("cluster", "words"),
     [
         ({"proxy-url": "invalid- url\n"}, "proxy-url: could not parse"),
@@ -101,8 +100,8 @@ def test_invalid_cluster_x47_t75(version: str, cluster: dict[str, Any], words: s
         info.client_config()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("spec", [{"interactive": False}, {}, None, {"cluster": None}])
+@each_case("version", VERSIONS)
+@each_case("spec", [{"interactive": False}, {}, None, {"cluster": None}])
 def test_nil_cluster_x47_t75(version: str, spec: Any) -> None:
     info = plugin.parse_exec_info(wire(spec, version))
     assert (info.cluster, info.config, info.interactive) == (None, None, False)
@@ -111,7 +110,7 @@ def test_nil_cluster_x47_t75(version: str, spec: Any) -> None:
     assert "provideClusterInfo: true" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("api_version", "kind", "got"),
     [
         ("v1", "Status", "Status"),
@@ -132,7 +131,7 @@ def test_a_long_kind_is_shortened() -> None:
     assert len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "words"),
     [
         ("bad data", "line 1, column 1: not valid JSON"),
@@ -235,7 +234,7 @@ def test_random_fields_are_read_or_rejected_x47(spec: Any, version: str) -> None
     reads_or_rejects(wire(spec, version))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         f"{{{SENTINEL}",
@@ -274,8 +273,8 @@ def printed(credential: Credential, version: str = "v1") -> dict[str, Any]:
     return status
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("token", ["a.b-c", b"a.b-c", Secret("a.b-c"), Secret(b"a.b-c")], ids=type)
+@each_case("version", VERSIONS)
+@each_case("token", ["a.b-c", b"a.b-c", Secret("a.b-c"), Secret(b"a.b-c")], ids=type)
 def test_a_token_in_the_version_that_was_asked_for_x33(version: str, token: Any) -> None:
     assert printed(Credential(token=token), version) == {"token": "a.b-c"}
 
@@ -291,7 +290,7 @@ def test_a_certificate_and_a_token_x40_x41(authority: Authority, form: Callable[
     }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expires", "written"),
     [
         (datetime.datetime(2030, 1, 2, 3, 4, 5, 999999, datetime.UTC), "2030-01-02T03:04:05Z"),
@@ -317,7 +316,7 @@ PAIR = Authority().client("alice")
 OTHER = Authority().client("alice")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "words"),
     [
         ({}, "neither a token nor a certificate"),

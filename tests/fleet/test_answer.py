@@ -8,6 +8,7 @@ from kubeauth import fleet
 from kubeauth.errors import KubeAuthError
 from kubeauth.fleet import Answer, Failure, Report
 from kubeauth.fleet._answer import failure_of_status
+from tests.support.cases import each_case
 
 
 def answer(failure: Failure | None = None, **fields: object) -> Answer:
@@ -29,7 +30,7 @@ def test_a_report_is_a_sequence_that_counts() -> None:
     assert Report([answer()], 1.0).ok
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "failure"),
     [
         (200, None), (204, None), (299, None), (304, Failure.REFUSED), (401, Failure.UNAUTHORIZED),
@@ -40,7 +41,7 @@ def test_what_a_status_is_counted_as(code: int, failure: Failure | None) -> None
     assert failure_of_status(code) is failure
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "body", "reason"),
     [
         (403, b'{"kind": "Status", "message": "pods is forbidden"}', "403 Forbidden: pods is forbidden"),

@@ -13,12 +13,13 @@ from kubeauth import fleet
 from kubeauth.errors import ConfigError, KubeConfigError
 from kubeauth.fleet._choice import chosen
 from tests.fleet.fleets import Fleet
+from tests.support.cases import each_case
 
 NAMES = ("prod-eu-1", "prod-us-1", "test-eu-1", "Prod-old", "arn:aws:eks:eu-1:1:cluster/a[b]")
 names = st.lists(st.text(string.ascii_lowercase[:3] + "-[]*", min_size=1, max_size=5), unique=True)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("patterns", "found"),
     [
         (["*"], NAMES),

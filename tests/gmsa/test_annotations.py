@@ -10,6 +10,7 @@ from kubeauth.errors import AdmissionError
 from kubeauth.gmsa import Policy, authorize, effective_credential_specs
 from kubeauth.gmsa._annotations import container_of, contents_key, name_key, pointer
 from tests.gmsa.pods import CONTENTS, Document, cluster, container, patched, pod
+from tests.support.cases import each_case
 
 ALPHA = Policy(mode="alpha")
 POD_NAME = "pod.alpha.windows.kubernetes.io/gmsa-credential-spec-name"
@@ -29,7 +30,7 @@ def test_annotations_have_the_names_of_the_seed_b12() -> None:
     assert (name_key("a"), contents_key("a")) == (A_NAME, A_CONTENTS)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("key", "whose"),
     [
         (A_NAME, "a"),
@@ -134,7 +135,7 @@ def test_validation_has_the_codes_of_the_seed_b86() -> None:
     assert caught.value.status_code == 422
 
 
-@pytest.mark.parametrize(
+@each_case(
     "after",
     [{}, {POD_NAME: "n"}, {POD_CONTENTS: "c"}, {POD_NAME: "n", POD_CONTENTS: "other"}, {POD_NAME: "o", POD_CONTENTS: "c"},
      {POD_NAME: "n", POD_CONTENTS: "c", A_NAME: "n"}, {POD_NAME: "n", POD_CONTENTS: "c", "gone.container.alpha.windows.kubernetes.io/gmsa-credential-spec": ""}],
@@ -166,7 +167,7 @@ def test_two_containers_with_one_name_have_one_annotation() -> None:
     assert len(cluster().expand(document, ALPHA)) == 1
 
 
-@pytest.mark.parametrize("annotations", [[], "x", {POD_NAME: 5}, {"other": ["x"]}])
+@each_case("annotations", [[], "x", {POD_NAME: 5}, {"other": ["x"]}])
 def test_annotations_of_another_shape_are_400(annotations: Any) -> None:
     decision = cluster().create(annotated(annotations), ALPHA)
     assert (decision.allowed, decision.code) == (False, 400)

@@ -16,6 +16,7 @@ from kubeauth.gmsa._decision import Policy
 from kubeauth.gmsa._driver import asettled
 from kubeauth.gmsa._places import Pod, pod_of
 from tests.gmsa.pods import CONTENTS, cluster, pod
+from tests.support.cases import each_case
 
 NOT_FOUND = {
     "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404,
@@ -36,7 +37,7 @@ def test_a_spec_that_does_not_exist_is_known_by_its_status_b54_b55() -> None:
     assert other == Unavailable(f"the API server answered with 500: {NOT_FOUND['message']}")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "body", [b"404 page not found\n", b"", b"[]", b"not found", json.dumps({**NOT_FOUND, "details": {}}).encode(),
              json.dumps({**NOT_FOUND, "details": {"name": 5}}).encode(), json.dumps({**NOT_FOUND, "details": []}).encode(),
              json.dumps({**NOT_FOUND, "reason": "Other"}).encode()],
@@ -47,7 +48,7 @@ def test_a_resource_that_is_not_installed_is_another_matter_b55(body: bytes) -> 
     assert "is its custom resource definition installed?" in answer.reason
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "body", "reason"),
     [
         (500, b"", "the API server answered with 500"),
@@ -102,7 +103,7 @@ def test_a_requesting_user_is_asked_about_with_all_they_have_b45() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "answer", "verdict"),
     [
         (

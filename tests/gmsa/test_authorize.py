@@ -20,6 +20,7 @@ from tests.gmsa.pods import (
     pod,
     pod_at,
 )
+from tests.support.cases import each_case
 
 ROBOT = User("system:serviceaccount:shop:robot", ("system:serviceaccounts", "system:serviceaccounts:shop"))
 BOTH = pytest.mark.parametrize("policy", [Policy(), COMPAT], ids=["strict", "compat"])
@@ -51,7 +52,7 @@ def test_who_may_not_use_it_is_told_so_b36(policy: Policy) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("level", LEVELS[:2])
+@each_case("level", LEVELS[:2])
 def test_a_name_without_contents_is_allowed_and_not_looked_up_b37(level: str, policy: Policy) -> None:
     known = cluster()
     assert known.create(pod_at(level, "gone"), policy).allowed
@@ -82,7 +83,7 @@ def test_a_mismatch_says_where_and_why_and_not_what_b38(policy: Policy) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("contents", [CONTENTS, "", "{}"])
+@each_case("contents", [CONTENTS, "", "{}"])
 def test_contents_without_a_name_are_refused_and_nobody_is_asked_b39(contents: str, policy: Policy) -> None:
     known = cluster()
     decision = known.create(pod(containers=[container("c", None, contents)]), policy)
@@ -178,8 +179,8 @@ def test_without_a_service_account_it_is_the_default_b46(missing: bool) -> None:
         assert [each.user.name for each in known.reviewed] == [f"system:serviceaccount:shop:{name}"]
 
 
-@pytest.mark.parametrize("contents", [None, "", CONTENTS])
-@pytest.mark.parametrize("level", LEVELS)
+@each_case("contents", [None, "", CONTENTS])
+@each_case("level", LEVELS)
 def test_nobody_is_asked_about_an_empty_name_b47(level: str, contents: str | None) -> None:
     """It would mean all objects, and whoever may use all of them may use this one."""
     known = cluster()
@@ -195,7 +196,7 @@ def test_the_shipped_webhook_asks_about_an_empty_name_b47() -> None:
     assert known.fetched == []
 
 
-@pytest.mark.parametrize("namespace", ["", "..", "a/b", "Shop", "x" * 64])
+@each_case("namespace", ["", "..", "a/b", "Shop", "x" * 64])
 def test_the_namespace_is_that_of_the_request_and_must_be_one_b26(namespace: str) -> None:
     known = cluster()
     document = pod("web-spec", CONTENTS)
@@ -217,9 +218,7 @@ def test_a_name_is_asked_about_once_and_never_again_for_the_next_pod_b57() -> No
     assert known.create(document).code == 403
 
 
-@pytest.mark.parametrize(
-    ("answer", "allowed"), [(True, True), (False, False), (None, False), (1, False), ("yes", False)]
-)
+@each_case(("answer", "allowed"), [(True, True), (False, False), (None, False), (1, False), ("yes", False)])
 def test_nothing_but_yes_is_a_yes(answer: Any, allowed: bool) -> None:
     def review(_review: Review) -> Any:
         return answer

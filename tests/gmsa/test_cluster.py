@@ -27,6 +27,7 @@ from kubeauth.gmsa._throttle import Throttle
 from kubeauth.testing import Answer, APIServer, FakeClock
 from tests.gmsa.api import REVIEWS, ROBOT, SPECS, KnownSpecs
 from tests.gmsa.pods import CONTENTS, CREDSPEC, Document, container, pod
+from tests.support.cases import each_case
 
 CLIENTS = pytest.mark.parametrize(
     "client", [AsyncClient, kubeauth.httpx2.AsyncClient], ids=["httpx", "httpx2"]
@@ -249,7 +250,7 @@ def test_a_cluster_asks_in_turn_b57(known: KnownSpecs) -> None:
     assert turns == [0, 1]
 
 
-@pytest.mark.parametrize(("qps", "burst"), [(0, 1), (-1, 1), (float("nan"), 1), (float("inf"), 1), (1, 0)])
+@each_case(("qps", "burst"), [(0, 1), (-1, 1), (float("nan"), 1), (float("inf"), 1), (1, 0)])
 def test_a_throttle_must_let_something_through(qps: float, burst: int) -> None:
     with pytest.raises(ConfigError, match="qps must be more than 0"):
         Throttle(qps, burst)

@@ -7,6 +7,7 @@ import pytest
 from kubeauth.errors import AdmissionError
 from kubeauth.gmsa import Policy, authorize
 from tests.gmsa.pods import CONTENTS, Cluster, Document, cluster, container, pod
+from tests.support.cases import each_case
 
 # What happens: at creation to which pod, mutated or validated, shipped, seed.
 CODES = [
@@ -49,8 +50,8 @@ def code(path: str, document: Document, policy: Policy) -> int:
     return 200
 
 
-@pytest.mark.parametrize("compat", [False, True], ids=["strict", "compat"])
-@pytest.mark.parametrize(
+@each_case("compat", [False, True], ids=["strict", "compat"])
+@each_case(
     ("what", "path", "document", "shipped", "seed"), CODES, ids=[f"{each[0]} at {each[1]}" for each in CODES]
 )
 def test_the_codes_of_section_13(

@@ -15,6 +15,7 @@ from kubeauth.gmsa._credspec import MAX_CONTENTS, canonical, credspec_of, mismat
 from kubeauth.gmsa._review import Request, write_review
 from kubeauth.gmsa._steps import User
 from tests.gmsa.pods import cluster, container, pod
+from tests.support.cases import each_case
 
 # What json.Marshal of Go 1.26 makes of these.
 GO = [
@@ -47,7 +48,7 @@ GO = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), GO)
+@each_case(("text", "expected"), GO)
 def test_contents_are_written_byte_for_byte_as_go_does_b32(text: str, expected: str) -> None:
     assert canonical(read_json(text.encode())) == expected
 
@@ -106,19 +107,19 @@ OTHER = [
 ]
 
 
-@pytest.mark.parametrize(("contents", "credspec"), SAME)
+@each_case(("contents", "credspec"), SAME)
 def test_contents_match_however_they_are_written_b41(contents: str, credspec: dict[str, Any]) -> None:
     assert mismatch(contents, credspec_of(credspec)) is None
 
 
-@pytest.mark.parametrize(("contents", "credspec"), OTHER)
+@each_case(("contents", "credspec"), OTHER)
 def test_contents_that_differ_in_anything_do_not_match_b41_b42(
     contents: str, credspec: dict[str, Any]
 ) -> None:
     assert mismatch(contents, credspec_of(credspec)) == "they differ"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("contents", "reason"),
     [
         ("", "not valid JSON"),

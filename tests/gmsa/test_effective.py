@@ -9,6 +9,7 @@ import pytest
 from kubeauth.errors import AdmissionError, ConfigError
 from kubeauth.gmsa import effective_credential_specs
 from tests.gmsa.pods import LISTS, Document, container, context, pod
+from tests.support.cases import each_case
 
 # Pod, container, and what comes of it. () is no securityContext, "no options" one without windowsOptions.
 NO_OPTIONS = "no options"
@@ -41,8 +42,8 @@ def with_options(made: Document, options: Any) -> Document:
     return made
 
 
-@pytest.mark.parametrize("member", LISTS.values())
-@pytest.mark.parametrize(("of_pod", "of_container", "expected"), TABLE)
+@each_case("member", LISTS.values())
+@each_case(("of_pod", "of_container", "expected"), TABLE)
 def test_the_table_of_effective_contents_b61_b62_b63_b65(
     of_pod: Any, of_container: Any, expected: str | None, member: str
 ) -> None:
@@ -70,8 +71,8 @@ def test_every_container_is_there_in_order_b65() -> None:
     assert list(found) == ["b", "a", "i", "e"]
 
 
-@pytest.mark.parametrize("of_pod", [None, True, False])
-@pytest.mark.parametrize("of_container", [None, True, False])
+@each_case("of_pod", [None, True, False])
+@each_case("of_container", [None, True, False])
 def test_host_processes_have_no_part_in_it_b62_b66(of_pod: bool | None, of_container: bool | None) -> None:
     """An option of another kind neither brings a credential spec nor takes it away."""
     document = pod("n", "c", containers=[container("a", None, None)])
@@ -92,7 +93,7 @@ def test_a_pod_without_containers_has_none() -> None:
     assert effective_credential_specs(pod("n", "c")) == {}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "document",
     [None, [], "x", {"spec": "x"}, {"spec": {"containers": {}}}, {"spec": {"containers": [5]}},
      pod(containers=[container("a"), container("a")]), pod(containers=[container("a")], initContainers=[container("a")])],

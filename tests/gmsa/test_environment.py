@@ -8,6 +8,7 @@ import pytest
 
 from kubeauth.errors import ConfigError
 from kubeauth.gmsa._environment import Settings, settings_of
+from tests.support.cases import each_case
 
 FILES = {"TLS_CRT": "/tls/tls.crt", "TLS_KEY": "/tls/tls.key"}
 DEFAULT = Settings(certificate_file="/tls/tls.crt", key_file="/tls/tls.key")
@@ -33,15 +34,15 @@ def test_all_of_it_is_read_b76() -> None:
     assert (settings.random_hostname, settings.log_level) == (True, logging.DEBUG)
 
 
-@pytest.mark.parametrize("missing", FILES)
-@pytest.mark.parametrize("value", [None, ""])
+@each_case("missing", FILES)
+@each_case("value", [None, ""])
 def test_both_files_must_be_named_b76(missing: str, value: str | None) -> None:
     environ = {key: path for key, path in FILES.items() if key != missing}
     with pytest.raises(ConfigError, match=f"{missing} must be set"):
         settings_of(environ if value is None else {**environ, missing: value})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "text"),
     [
         ("HTTPS_PORT", "https"), ("HTTPS_PORT", "0"), ("HTTPS_PORT", "65536"), ("HTTPS_PORT", ""), ("QPS", "fast"),
@@ -61,14 +62,12 @@ def test_a_number_that_is_none_is_a_warning_b76(
     )
 
 
-@pytest.mark.parametrize(
-    "text", ["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"]
-)
+@each_case("text", ["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"])
 def test_booleans_are_those_of_go_b76(text: str) -> None:
     assert settings_of({**FILES, "RANDOM_HOSTNAME": text}).random_hostname == (text[0] in "1tT")
 
 
-@pytest.mark.parametrize("text", ["", "yes", "on", "tRUE", " true", "2", "x\n" + "y" * 500])
+@each_case("text", ["", "yes", "on", "tRUE", " true", "2", "x\n" + "y" * 500])
 def test_another_boolean_ends_it_b76(text: str) -> None:
     with pytest.raises(ConfigError, match="RANDOM_HOSTNAME must be true or false") as caught:
         settings_of({**FILES, "RANDOM_HOSTNAME": text})
@@ -76,7 +75,7 @@ def test_another_boolean_ends_it_b76(text: str) -> None:
     assert len(str(caught.value)) < 150
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "level"), [("panic", 50), ("fatal", 50), ("ERROR", 40), ("warn", 30), ("Warning", 30), ("info", 20), ("debug", 10)]
 )  # fmt: skip
 def test_levels_are_those_of_logrus_b76(text: str, level: int) -> None:

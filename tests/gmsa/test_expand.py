@@ -27,6 +27,7 @@ from tests.gmsa.pods import (
     pod,
     pod_at,
 )
+from tests.support.cases import each_case
 
 
 def refused(known: Cluster, document: Document, policy: Policy = STRICT) -> AdmissionError:
@@ -71,8 +72,8 @@ def test_there_is_no_patch_for_half_a_pod_b27() -> None:
     assert document == pod("web-spec", containers=[container("a", "web-spec"), container("b", "gone")])
 
 
-@pytest.mark.parametrize("policy", [Policy(), COMPAT], ids=["strict", "compat"])
-@pytest.mark.parametrize("level", LEVELS[:2])
+@each_case("policy", [Policy(), COMPAT], ids=["strict", "compat"])
+@each_case("level", LEVELS[:2])
 def test_contents_that_are_there_are_left_alone_b29(policy: Policy, level: str) -> None:
     known = cluster()
     for options in (("web-spec", "wrong"), ("gone", "{}"), ("", "x"), (None, CONTENTS), (None, "")):
@@ -80,7 +81,7 @@ def test_contents_that_are_there_are_left_alone_b29(policy: Policy, level: str) 
     assert not known.was_asked
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@each_case("level", LEVELS)
 def test_empty_contents_are_filled_in_b30(level: str) -> None:
     document = pod_at(level, "web-spec", "")
     (operation,) = patch = cluster().expand(document)
@@ -97,7 +98,7 @@ def test_nobody_is_asked_who_may_use_it_b31() -> None:
     assert known.reviewed == []
 
 
-@pytest.mark.parametrize("number", range(20))
+@each_case("number", range(20))
 def test_a_hostname_is_the_beginning_of_a_random_uuid_b33(number: int) -> None:
     assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4", new_hostname())
     policy = Policy(random_hostname=True)
@@ -106,8 +107,8 @@ def test_a_hostname_is_the_beginning_of_a_random_uuid_b33(number: int) -> None:
     assert operation["value"] != new_hostname(), number
 
 
-@pytest.mark.parametrize("policy", [Policy(random_hostname=True), Policy(random_hostname=True, compat=True)])
-@pytest.mark.parametrize("level", LEVELS)
+@each_case("policy", [Policy(random_hostname=True), Policy(random_hostname=True, compat=True)])
+@each_case("level", LEVELS)
 def test_a_hostname_is_for_pods_that_name_a_spec_b33(policy: Policy, level: str) -> None:
     visited = level in LEVELS[:2] or not policy.compat
     hostname: Document = {"op": "add", "path": "/spec/hostname", "value": "a-random-name-4"}
@@ -128,10 +129,8 @@ def test_pods_without_a_spec_are_admitted_and_nobody_is_asked_b34() -> None:
     assert not known.was_asked
 
 
-@pytest.mark.parametrize(
-    "name", ["", "we_b", "Web", "-a", "a..b", "../secrets", "a/b", "a%2fb", "x" * 254, "ü", "a\n"]
-)
-@pytest.mark.parametrize("level", LEVELS)
+@each_case("name", ["", "we_b", "Web", "-a", "a..b", "../secrets", "a/b", "a%2fb", "x" * 254, "ü", "a\n"])
+@each_case("level", LEVELS)
 def test_a_name_that_no_object_can_have_is_never_looked_up_b13_b47(name: str, level: str) -> None:
     known = cluster()
     error = refused(known, pod_at(level, name))
@@ -158,7 +157,7 @@ def test_so_is_one_that_is_not_there_b57() -> None:
     assert len(known.reviewed) == 1
 
 
-@pytest.mark.parametrize("credspec", [None, "", "text", [], ["x"], 0, 1, True, False])
+@each_case("credspec", [None, "", "text", [], ["x"], 0, 1, True, False])
 def test_a_spec_without_contents_is_417_b56(credspec: object) -> None:
     known = cluster(n=credspec)
     error = refused(known, pod("n"))
@@ -188,7 +187,7 @@ def cyclic() -> Document:
     return found
 
 
-@pytest.mark.parametrize(
+@each_case(
     "found", ["text", 5, [], {"credspec": {"a": float("nan")}}, {"credspec": {1j: "x"}}, {"credspec": {"a": {1}}}, cyclic()]
 )  # fmt: skip
 def test_what_is_no_object_was_not_found(found: Any) -> None:

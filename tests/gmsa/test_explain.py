@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +25,7 @@ from tests.gmsa.pods import (
     pod_at,
 )
 from tests.gmsa.test_properties import expanded, known, pods, visited
+from tests.support.cases import each_case
 
 
 def explained(document: object, asked: Cluster | None = None, policy: Policy = STRICT) -> Outcome:
@@ -90,7 +90,7 @@ def test_who_may_not_use_it_is_403_at_each_place_b36() -> None:
     assert found.decision == found.places[0].decision
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@each_case("level", LEVELS)
 def test_a_place_that_only_we_look_at_is_marked_as_such_b15(level: str) -> None:
     found = explained(pod_at(level, None, "{}"), policy=COMPAT)
     place = next(each for each in found.places if each.contents)
@@ -101,8 +101,8 @@ def test_a_place_that_only_we_look_at_is_marked_as_such_b15(level: str) -> None:
         assert place.runs_with is place.place  # so dangerous is it
 
 
-@pytest.mark.parametrize("policy", [STRICT, COMPAT])
-@pytest.mark.parametrize("member", ["serviceAccountName", "serviceAccount", None])
+@each_case("policy", [STRICT, COMPAT])
+@each_case("member", ["serviceAccountName", "serviceAccount", None])
 def test_the_service_account_is_the_one_that_the_api_server_fills_in_b46(
     policy: Policy, member: str | None
 ) -> None:
@@ -118,7 +118,7 @@ def test_the_service_account_is_the_one_that_the_api_server_fills_in_b46(
     }
 
 
-@pytest.mark.parametrize("options", [("web-spec", ""), ("Bad Name", None), ("", None), (None, "x" * 65537)])
+@each_case("options", [("web-spec", ""), ("Bad Name", None), ("", None), (None, "x" * 65537)])
 def test_the_api_server_looks_where_the_shipped_webhook_does_not_b13_b15(
     options: tuple[str | None, str | None],
 ) -> None:
@@ -162,8 +162,8 @@ def test_annotations_too_b84() -> None:
     assert (stray.decision.code, stray.places) == (422, ())
 
 
-@pytest.mark.parametrize("document", [[], {"spec": []}, {"spec": {"initContainers": {}}}, 1, None])
-@pytest.mark.parametrize("policy", [STRICT, COMPAT])
+@each_case("document", [[], {"spec": []}, {"spec": {"initContainers": {}}}, 1, None])
+@each_case("policy", [STRICT, COMPAT])
 def test_what_is_no_pod_is_400_b24(document: object, policy: Policy) -> None:
     found = explained(document, policy=policy)
     assert (found.decision.code, found.places) == (400, ())

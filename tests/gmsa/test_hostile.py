@@ -10,6 +10,7 @@ from kubeauth.errors import AdmissionError
 from kubeauth.gmsa import Policy, authorize, effective_credential_specs, expand
 from tests.config.test_leaks import SENTINEL
 from tests.gmsa.pods import LISTS, Document, cluster, container, pod
+from tests.support.cases import each_case
 from tests.support.frames import package_frames
 
 
@@ -53,7 +54,7 @@ WRONG: list[Any] = [
     "documents that are not pods: wrong types, cycles, depth, millions of values",
     "denied with 400 before the API server is contacted",
 )
-@pytest.mark.parametrize("document", WRONG, ids=range(len(WRONG)))
+@each_case("document", WRONG, ids=range(len(WRONG)))
 def test_what_is_no_pod_is_400_b24(document: Any) -> None:
     known = cluster()
     decisions = [
@@ -119,7 +120,7 @@ def test_nobody_looks_at_more_than_a_thousand_containers(member: str) -> None:
     "documents that are not pods: wrong types, cycles, depth, millions of values",
     "denied with 400 before the API server is contacted",
 )
-@pytest.mark.parametrize("kind", ["Deployment", "List", "pod", "", 5, []])
+@each_case("kind", ["Deployment", "List", "pod", "", 5, []])
 def test_what_is_called_otherwise_is_no_pod_b23(kind: Any) -> None:
     document = {**pod("web-spec", containers=[container("a")]), "kind": kind}
     assert cluster().create(document).code == 400

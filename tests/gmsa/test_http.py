@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kubeauth.testing import Authority
 from tests.config.test_leaks import SENTINEL
 from tests.gmsa.test_connections import APPLICATION, PATIENT, Server, rest_of, serving
+from tests.support.cases import each_case
 
 LAST = b"GET /text HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 
@@ -238,7 +239,7 @@ def close_kind(connection: ssl.SSLSocket, request: bytes) -> tuple[bytes, str]:
     return answer, "closed"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "status", "end"),
     [
         ("raise", b"500 Internal Server Error", "closed"),

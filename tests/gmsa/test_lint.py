@@ -10,6 +10,7 @@ import pytest
 from kubeauth.gmsa import CredSpecReport, lint_credspec
 from tests.config.test_leaks import SENTINEL
 from tests.gmsa.pods import cluster, pod
+from tests.support.cases import each_case
 
 GOOD: dict[str, Any] = {
     "ActiveDirectoryConfig": {
@@ -99,7 +100,7 @@ ERRORS: list[tuple[object, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("credspec", "error"), ERRORS)
+@each_case(("credspec", "error"), ERRORS)
 def test_errors_b71(credspec: object, error: str) -> None:
     found = lint_credspec(credspec)
     assert error in told(found.errors)
@@ -127,7 +128,7 @@ WARNINGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("credspec", "warning"), WARNINGS)
+@each_case(("credspec", "warning"), WARNINGS)
 def test_warnings_b72_b73(credspec: dict[str, Any], warning: str) -> None:
     found = lint_credspec(credspec)
     assert warning in told(found.warnings)
@@ -160,7 +161,7 @@ def test_it_denies_nobody_anything_b70() -> None:
     assert known.create(pod("bad", '{"nothing":"right"}')).allowed
 
 
-@pytest.mark.parametrize("path", [
+@each_case("path", [
     ("CmsPlugins", 0), (JOIN, "Sid"), (JOIN, "Guid"), (JOIN, "NetBiosName"), (JOIN, "MachineAccountName"), (JOIN, "DnsName"),
     (AD, "GroupManagedServiceAccounts", 0, "Name"), (AD, "GroupManagedServiceAccounts", 0, "Scope"), ("Unknown",),
 ])  # fmt: skip

@@ -19,6 +19,7 @@ from kubeauth.gmsa._new_pair import NewPair, new_pair
 from kubeauth.gmsa._registration import has_windows_options
 from tests.gmsa.pods import LISTS, Document
 from tests.gmsa.test_lint import GOOD
+from tests.support.cases import each_case
 
 NOW = datetime.datetime(2026, 11, 17, 12, tzinfo=datetime.UTC)
 PAIR = new_pair(Installation(image="i").server_names, now=NOW)
@@ -362,7 +363,7 @@ def shakes_hands(pair: NewPair, trusted: str) -> bool:
     return sides[0].getpeercert() is not None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("chosen", "said"),
     [
         ({"image": ""}, "needs an image"),

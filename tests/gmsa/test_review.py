@@ -25,6 +25,7 @@ from kubeauth.gmsa._review import (
 )
 from tests.config.test_leaks import SENTINEL
 from tests.gmsa.pods import CONTENTS, STRICT, Cluster, Document, cluster, pod
+from tests.support.cases import each_case
 
 
 def review(version: str = V1, **request: Any) -> bytes:
@@ -66,7 +67,7 @@ def test_both_versions_are_read_b20(version: str) -> None:
     assert read.pod == pod()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "body",
     [b"", b"nope", b"[]", b"null", b"5", b"\xff\xfe", b'{"request":{"uid":1e400}}', b"{}", b'{"request":null}', b'{"request":[]}',
      b'{"request":"x"}', b"[" * 100_000, b" " * (MAX_REVIEW + 1), b'{"a":' * 300 + b"1" + b"}" * 300],
@@ -100,7 +101,7 @@ def test_what_kind_a_review_is_of_is_not_checked_b20() -> None:
 
 
 @PATHS
-@pytest.mark.parametrize(("version", "echoed"), [*zip(VERSIONS, VERSIONS, strict=True), ("other/v1", V1)])
+@each_case(("version", "echoed"), [*zip(VERSIONS, VERSIONS, strict=True), ("other/v1", V1)])
 def test_the_version_is_echoed_b21(path: str, version: str, echoed: str) -> None:
     objects: list[Any] = [pod(), pod("web-spec", CONTENTS), [], None]
     for each in objects:
@@ -129,7 +130,7 @@ def test_a_denial_never_has_a_patch_b22() -> None:
 
 
 @PATHS
-@pytest.mark.parametrize("kind", ["Deployment", "", "pod", None])
+@each_case("kind", ["Deployment", "", "pod", None])
 def test_another_kind_is_400_and_its_group_is_not_looked_at_b23(path: str, kind: str | None) -> None:
     answer = answered(path, review(kind={"kind": kind}, object=pod()))["response"]
     assert (answer["uid"], answer["status"]["code"]) == ("u-1", 400)
@@ -138,8 +139,8 @@ def test_another_kind_is_400_and_its_group_is_not_looked_at_b23(path: str, kind:
 
 
 @PATHS
-@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE", "CONNECT", ""])
-@pytest.mark.parametrize("given", [None, [], "x", 5, {"spec": []}, {"spec": {"containers": ["x"]}}])
+@each_case("operation", ["CREATE", "UPDATE", "DELETE", "CONNECT", ""])
+@each_case("given", [None, [], "x", 5, {"spec": []}, {"spec": {"containers": ["x"]}}])
 def test_an_object_that_is_no_pod_is_400_whatever_is_done_to_it_b24(
     path: str, operation: str, given: Any
 ) -> None:
@@ -149,7 +150,7 @@ def test_an_object_that_is_no_pod_is_400_whatever_is_done_to_it_b24(
 
 
 @PATHS
-@pytest.mark.parametrize("operation", ["DELETE", "CONNECT", "", "create"])
+@each_case("operation", ["DELETE", "CONNECT", "", "create"])
 def test_other_operations_are_400_b24_b25(path: str, operation: str) -> None:
     body = review(operation=operation, object=pod("web-spec"), oldObject=pod("web-spec"))
     assert answered(path, body)["response"]["status"]["message"] == f'unexpected operation "{operation}"'
@@ -167,7 +168,7 @@ def test_an_update_is_not_mutated_and_is_compared_b25() -> None:
     assert not known.was_asked
 
 
-@pytest.mark.parametrize("old", [None, [], "x", {"spec": []}])
+@each_case("old", [None, [], "x", {"spec": []}])
 def test_an_update_needs_the_old_pod_b25(old: Any) -> None:
     body = review(operation="UPDATE", object=pod(), oldObject=old)
     assert code("validate", body) == 400
@@ -194,7 +195,7 @@ def test_who_asks_is_checked_if_that_is_wanted_b45() -> None:
     assert 'user "alice"' in answer["status"]["message"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "wrong",
     [{"uid": 5}, {"operation": []}, {"namespace": {}}, {"kind": "Pod"}, {"kind": {"kind": 5}}, {"userInfo": []},
      {"userInfo": {"username": 5}}, {"userInfo": {"groups": "x"}}, {"userInfo": {"groups": [5]}}, {"userInfo": {"extra": {"a": "b"}}}],

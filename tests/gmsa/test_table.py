@@ -34,6 +34,7 @@ from tests.gmsa.pods import (
     pod_at,
     resource_at,
 )
+from tests.support.cases import each_case
 
 HOSTNAMES = Policy(random_hostname=True)
 # The same JSON with other blanks and keys in another order.
@@ -49,7 +50,7 @@ def times12(test: Any) -> Any:
         for level in levels
         for extras in range(6)
     ]
-    return pytest.mark.parametrize(("level", "extras", "policy"), cases)(test)
+    return each_case(("level", "extras", "policy"), cases)(test)
 
 
 EMPTY = [
@@ -132,8 +133,8 @@ def test_ValidateCreate_154_when_the_spec_does_not_exist(level: str, extras: int
     assert 'GMSACredentialSpec "web-spec" does not exist' in decision.message
 
 
-@pytest.mark.parametrize("document", EMPTY)
-@pytest.mark.parametrize("policy", [Policy(), HOSTNAMES])
+@each_case("document", EMPTY)
+@each_case("policy", [Policy(), HOSTNAMES])
 def test_MutateCreate_181_201_204_224_without_options_there_is_no_patch(
     document: Document, policy: Policy
 ) -> None:
@@ -142,14 +143,14 @@ def test_MutateCreate_181_201_204_224_without_options_there_is_no_patch(
     assert not known.was_asked
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@each_case("level", LEVELS)
 def test_MutateCreate_226_256_contents_that_are_there_get_a_hostname(level: str) -> None:
     (operation,) = cluster().expand(pod_at(level, "web-spec", "x"), HOSTNAMES)
     assert operation == {"op": "add", "path": "/spec/hostname", "value": "a-random-name-4"}
     assert len(operation["value"]) == 15
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@each_case("level", LEVELS)
 def test_MutateCreate_258_275_a_hostname_that_is_there_is_kept(level: str) -> None:
     document = pod_at(level, "web-spec", "x")
     document["spec"]["hostname"] = "mine"
@@ -248,8 +249,8 @@ def test_501_507_options_off_and_on() -> None:
     assert HOSTNAMES.random_hostname
 
 
-@pytest.mark.parametrize("place", ["name", "contents"])
-@pytest.mark.parametrize(
+@each_case("place", ["name", "contents"])
+@each_case(
     ("one", "other", "same"),
     [(None, None, True), ("foo", None, False), ("foo", "foo", True), ("foo", "bar", False)],
 )
@@ -370,7 +371,7 @@ def test_it_466_random_hostnames() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "code"),
     [
         ((None, None), 200),

@@ -19,6 +19,7 @@ from tests.gmsa.pods import (
     pod_at,
     resource_at,
 )
+from tests.support.cases import each_case
 
 BOTH = pytest.mark.parametrize("policy", [Policy(), COMPAT], ids=["strict", "compat"])
 SEED = Policy(codes="seed")
@@ -42,7 +43,7 @@ def test_contents_are_compared_as_text_b48(policy: Policy) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("level", LEVELS[:2])
+@each_case("level", LEVELS[:2])
 def test_null_is_not_empty_b48(level: str, policy: Policy) -> None:
     assert code(pod_at(level, None, ""), pod_at(level, None, None), policy) == 403
     assert code(pod_at(level, "", None), pod_at(level, None, None), policy) == 403
@@ -51,7 +52,7 @@ def test_null_is_not_empty_b48(level: str, policy: Policy) -> None:
     assert code(document, pod_at(level, None, None), policy) == 200
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@each_case("level", LEVELS)
 def test_the_code_is_403_or_the_seeds_400_b49(level: str) -> None:
     new, old = pod_at(level, "n"), pod_at(level, "m")
     assert code(new, old) == 403
@@ -64,7 +65,7 @@ def test_the_code_is_403_or_the_seeds_400_b49(level: str) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("level", LEVELS[:2])
+@each_case("level", LEVELS[:2])
 def test_what_is_added_or_cleared_is_refused_b50(level: str, policy: Policy) -> None:
     assert code(pod_at(level, "n", "c"), pod_at(level, None, None), policy) == 403
     assert code(pod_at(level, "n", "c"), pod_at(level), policy) == 403
@@ -90,7 +91,7 @@ def removals(level: str) -> list[Document]:
     return found
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@each_case("level", LEVELS)
 def test_what_is_removed_is_noticed_but_by_compat_b50(level: str) -> None:
     for document in removals(level):
         old = pod_at(level, "n", "c")
@@ -143,7 +144,7 @@ def test_two_with_one_name_are_compared_in_order() -> None:
     assert code(pod(containers=[one, two]), pod(containers=[one])) == 403
 
 
-@pytest.mark.parametrize("old", [[], "x", 5, {"spec": []}, {"metadata": {"name": 5}}])
+@each_case("old", [[], "x", 5, {"spec": []}, {"metadata": {"name": 5}}])
 def test_an_old_pod_that_is_none_is_refused_b25(old: object) -> None:
     decision = authorize(pod(), old_pod=old)  # type: ignore[call-overload]  # on purpose
     assert (decision.allowed, decision.code) == (False, 400)

@@ -28,6 +28,7 @@ from tests.gmsa.api import REVIEWS, SPECS, KnownSpecs
 from tests.gmsa.pods import CONTENTS, Document, container, pod
 from tests.gmsa.test_review import review
 from tests.project.test_exports import in_a_fresh_process
+from tests.support.cases import each_case
 
 JSON = {"content-type": "application/json"}
 BOTH = pytest.mark.parametrize("path", ["/mutate", "/validate"])
@@ -582,9 +583,7 @@ def test_revocation_bites_at_the_next_review_b57(known: KnownSpecs) -> None:
     assert used(known, before_and_after) == [True, False]
 
 
-@pytest.mark.parametrize(
-    "options", [{"body_timeout": 0}, {"decision_timeout": -1}, {"qps": 0}, {"qps": 1, "burst": 0}]
-)
+@each_case("options", [{"body_timeout": 0}, {"decision_timeout": -1}, {"qps": 0}, {"qps": 1, "burst": 0}])
 def test_a_limit_that_lets_nothing_through_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         app(AsyncClient(kubeauth.ClientConfig(server="https://127.0.0.1:1")), **options)

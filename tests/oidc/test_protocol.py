@@ -24,6 +24,7 @@ from kubeauth._oidc.protocol import (
     parse_token_response,
     read_expiry,
 )
+from tests.support.cases import each_case
 
 CONFIG = OidcConfig(issuer_url="https://i", client_id="a:b c", client_secret=Secret("s+/="))
 
@@ -40,7 +41,7 @@ def token(claims: Any) -> Secret[str]:
     return Secret(jwt(json.dumps(claims).encode()))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("claims", "ends"),
     [
         ({"exp": 1700000000}, 1700000000.0),
@@ -55,7 +56,7 @@ def test_an_id_token_ends_when_it_says_o3(claims: Any, ends: float) -> None:
     assert read_expiry(token(claims)) == ends
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "why"),
     [
         ("", "not a valid JWT"),
@@ -101,7 +102,7 @@ def json_reply(body: Any, status: int = 200) -> TokenResponse:
     return TokenResponse(status, "application/json", json.dumps(body).encode())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("reply", "why"),
     [
         (TokenResponse(404, "text/html", b"x" * 79 + b"abc"), f'404: "{"x" * 79}a..."'),
@@ -154,7 +155,7 @@ def test_what_an_issuer_grants_o6() -> None:
     assert parse_token_response(json_reply({"access_token": "a", "id_token": 3}), ()) == TokenSet(None, None)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("reply", "why", "was_refused"),
     [
         (

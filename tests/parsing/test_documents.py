@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kubeauth._parsing import DocumentError, copy_plain, read_document, read_json, read_yaml
 from kubeauth._parsing.limits import MAX_DEPTH
+from tests.support.cases import each_case
 
 LIMIT = 2**20
 BOTH = pytest.mark.parametrize("pure_python", [False, True], ids=["C", "python"])
@@ -43,7 +44,7 @@ SCALARS: list[tuple[str, Any]] = [
 
 
 @BOTH
-@pytest.mark.parametrize(("text", "value"), SCALARS, ids=[repr(text) for text, _ in SCALARS])
+@each_case(("text", "value"), SCALARS, ids=[repr(text) for text, _ in SCALARS])
 def test_scalars_have_the_types_of_go_yaml_k9a(text: str, value: Any, pure_python: bool) -> None:
     found = read_yaml(f"v: {text}\n".encode(), pure_python=pure_python)
     assert found == {"v": value}
@@ -91,7 +92,7 @@ REFUSED = {
 
 
 @BOTH
-@pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED.keys())
+@each_case("data", REFUSED.values(), ids=REFUSED.keys())
 def test_what_cannot_be_read_is_a_document_error(data: bytes, pure_python: bool) -> None:
     with pytest.raises(DocumentError):
         read_yaml(data, pure_python=pure_python)
@@ -114,7 +115,7 @@ SENTINEL = "s3ntinel"
 
 
 @BOTH
-@pytest.mark.parametrize(
+@each_case(
     "text",
     ["a: [{S}", "{S}: &{S} *{S}", "{S}: *{S}", "a: !!bool {S}", "a: !!int {S}", "- %{S}", "a: 'x{S}", '"{S}',
      "%{S} 1\n---\n", "a: {S}: {S}", "{S}\n:", "a: @{S}", "a: `{S}", "!<{S}", "a: |{S}", '{{"{S}": {S}x}}',
@@ -147,7 +148,7 @@ def test_keys_become_text_as_go_writes_them() -> None:
 
 
 @BOTH
-@pytest.mark.parametrize(
+@each_case(
     ("text", "expected"),
     [
         (b"{a: 1, b: {a: 2}, c: [{a: 1}, {a: 1}]}", []),
@@ -209,7 +210,7 @@ def test_json_is_read_as_json_and_flow_yaml_as_yaml() -> None:
     assert read_json(rb'{"s": "\ud83d\ude00"}') == {"s": "😀"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "data", [b"{", b"[1]x", b'{"a": NaN}', b'{"a": -Infinity}', b"\xff", b'{"a": "\n"}'],
 )  # fmt: skip
 def test_bad_json(data: bytes) -> None:
@@ -226,7 +227,7 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize("nested", NESTED.values(), ids=NESTED.keys())
+@each_case("nested", NESTED.values(), ids=NESTED.keys())
 def test_depth_is_bounded(nested: Any) -> None:
     assert read_document(nested(MAX_DEPTH - 1), limit=LIMIT)
     for depth in (MAX_DEPTH + 2, 100_000):

@@ -4,9 +4,10 @@ import pytest
 
 from kubeauth._parsing.go import parse_duration, parse_timeout
 from kubeauth.errors import ConfigError
+from tests.support.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "seconds"),
     [("0", None), ("5", 5.0), ("1s", 1.0), ("2m", 120.0), ("3h", 10800.0), ("1m30s", 90.0), ("1.5s", 1.5),
      (".5s", 0.5), ("100ms", 0.1), ("1us", 1e-6), ("1µs", 1e-6), ("2ns", 2e-9), ("0s", None), ("+3s", 3.0), ("-2s", -2.0)],
@@ -15,7 +16,7 @@ def test_request_timeouts_are_seconds_or_go_durations_k56(text: str, seconds: fl
     assert parse_timeout(text) == (seconds if seconds is None else pytest.approx(seconds))
 
 
-@pytest.mark.parametrize("text", ["", "s", "1 s", "1x", "-5", "1s2", "9999999999h", "99999999999999", "one"])
+@each_case("text", ["", "s", "1 s", "1x", "-5", "1s2", "9999999999h", "99999999999999", "one"])
 def test_anything_else_is_refused_k56(text: str) -> None:
     with pytest.raises(ConfigError, match="Invalid timeout value"):
         parse_timeout(text)

@@ -8,6 +8,7 @@ import pytest
 
 from kubeauth._parsing import MAX_PROBLEMS, Fields, Findings
 from kubeauth.errors import Problem
+from tests.support.cases import each_case
 
 SENTINEL = "s3cr3t"
 
@@ -50,7 +51,7 @@ def test_what_is_there_is_what_it_is() -> None:
     assert findings.schema_problem_count == 0
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "given"),
     [
         (1, "a number"),

@@ -54,6 +54,10 @@ def test_rows_are_grouped_and_counted() -> None:
     for node in ("tests/x.py::test_1[a::b]", "tests/x.py::test_1[c]", "tests/y.py::Class::test_3"):
         report = pytest.TestReport(node, ("", 0, ""), {}, "passed", None, "call")
         count.pytest_runtest_logreport(report)
+    of_a_table = pytest.TestReport(
+        "tests/x.py::test_1", ("", 0, ""), {}, "passed", None, "call", user_properties=[("cases", 20)]
+    )
+    count.pytest_runtest_logreport(of_a_table)
     lines = table(attacks, count.passed).splitlines()[2:]
-    assert lines == ["| a | w | g | 0 | `test_2` |", "| b | w | g | 3 | `test_1`, `test_3` |"]
+    assert lines == ["| a | w | g | 0 | `test_2` |", "| b | w | g | 23 | `test_1`, `test_3` |"]
     assert table(attacks, Counter()).count("| 0 |") == 2

@@ -23,6 +23,7 @@ import yaml
 import kubeauth
 from kubeauth.testing import APIServer
 from tests.support.blocks import PAGES, ROOT, Block, blocks, name_of, outputs
+from tests.support.cases import each_case
 
 DOCS = ROOT / "docs"
 ARCHITECTURE = DOCS / "development" / "architecture.md"
@@ -34,7 +35,7 @@ RUN = [
 ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@each_case("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)]+)", page.read_text()):
         path, _, section = target.partition("#")
@@ -190,7 +191,7 @@ def targets() -> str:
     return subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607 -- whichever make there is
 
 
-@pytest.mark.parametrize(("page", "words"), [pytest.param(*each, id=" ".join(each[1])) for each in TYPED])
+@each_case(("page", "words"), [pytest.param(*each, id=" ".join(each[1])) for each in TYPED])
 def test_commands_exist(page: str, words: list[str]) -> None:
     program, *arguments = words
     if program == "make":
@@ -216,7 +217,7 @@ def test_the_commands_are_found() -> None:
     assert {"make", "kubeauth", ".venv/bin/kubeauth", "python"} <= programs
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@each_case("page", PAGES, ids=name_of)
 def test_extras_exist(page: Path) -> None:
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named = {
@@ -232,7 +233,7 @@ def loggers() -> set[str]:
     return {name for text in sources for name in re.findall(r'getLogger\("([\w.]+)"\)', text)}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@each_case("page", PAGES, ids=name_of)
 def test_names_exist(page: Path) -> None:
     """`kubeauth.a.b` in a text, and `::: kubeauth.a.b` in the reference."""
     for name in re.findall(r"(?:`|^::: )(kubeauth(?:\.\w+)+)(?![\w.-])", page.read_text(), re.M):

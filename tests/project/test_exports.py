@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import kubeauth
+from tests.support.cases import each_case
 from tests.support.kubeconfigs import document
 
 ROOT = Path(kubeauth.__file__).parent
@@ -197,9 +198,7 @@ with APIServer(tokens={"t": "alice"}) as server, kubeauth.Client(server.config(t
     assert in_a_fresh_process(code) == 200
 
 
-@pytest.mark.parametrize(
-    "module", ["discovery", "fleet", "gmsa", "httpx2", "transports", "metrics", "plugin", "testing"]
-)
+@each_case("module", ["discovery", "fleet", "gmsa", "httpx2", "transports", "metrics", "plugin", "testing"])
 def test_the_names_of_a_public_module(module: str) -> None:
     found = getattr(kubeauth, module)
     assert all(hasattr(found, name) for name in found.__all__)

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-import pytest
-
 import kubeauth
+from tests.support.cases import each_case
 
 ROOT = Path(kubeauth.__file__).parent
 # A group, not a single character, that is repeated and never gone back over.
@@ -37,7 +36,7 @@ def test_none_is_one_that_the_first_pythons_of_3_11_get_wrong() -> None:
     assert [each for each in found if has_group_for_good(each[1])] == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pattern", "is_one"),
     [(r"(?:a|b)*+", True), (r"(ab){2,}+", True), (r"[()*+]++", False), (r"a\)++", False), (r"(a)*b", False)],
 )

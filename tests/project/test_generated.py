@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scripts.generate import COPIES, SYNC, replace_words
+from tests.support.cases import each_case
 
 ROOT = Path(__file__).parents[2]
 
@@ -131,7 +132,7 @@ def definition(path: str, name: str) -> str:
     return ast.unparse(node)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "asynchronous", "synchronous"),
     [
         ("_client.py", "AsyncClient", "Client"),

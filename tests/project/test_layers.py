@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import kubeauth
+from tests.support.cases import each_case
 
 ROOT = Path(kubeauth.__file__).parent
 
@@ -181,7 +180,7 @@ def layer(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+@each_case("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_point_down_only(path: Path) -> None:
     mine = layer(path)
     for name in imports(path):
@@ -193,7 +192,7 @@ def test_imports_point_down_only(path: Path) -> None:
             assert mine in OUTSIDE[top], f"{mine} imports {top}"
 
 
-@pytest.mark.parametrize("name", PURE)
+@each_case("name", PURE)
 def test_modules_that_decide_touch_nothing(name: str) -> None:
     found = {imported for imported in imports(ROOT / name) if imported.partition(".")[0] in IMPURE}
     # os.path is arithmetic on strings.

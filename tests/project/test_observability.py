@@ -8,13 +8,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kubeauth.metrics import Collector
 from kubeauth.metrics._recorder import MetricsRecorder
+from tests.support.cases import each_case
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "observability"
@@ -114,13 +114,13 @@ def problems(expression: str) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.get("record") or rule["alert"])
+@each_case("rule", RULES, ids=lambda rule: rule.get("record") or rule["alert"])
 def test_a_rule_asks_for_what_there_is(rule: dict[str, Any]) -> None:
     assert metrics_in(rule["expr"])
     assert problems(rule["expr"]) == []
 
 
-@pytest.mark.parametrize(("title", "target"), TARGETS, ids=[f"{t}-{q['refId']}" for t, q in TARGETS])
+@each_case(("title", "target"), TARGETS, ids=[f"{t}-{q['refId']}" for t, q in TARGETS])
 def test_a_panel_asks_for_what_there_is(title: str, target: dict[str, Any]) -> None:
     assert metrics_in(target["expr"])
     assert problems(target["expr"]) == []
@@ -128,7 +128,7 @@ def test_a_panel_asks_for_what_there_is(title: str, target: dict[str, Any]) -> N
     assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= labels
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "expected"),
     [
         ("sum(kubeauth_renewal_total)", "no metric kubeauth_renewal_total"),
@@ -170,7 +170,7 @@ def test_recorded_series_say_level_metric_and_operation() -> None:
         ), name
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda rule: f"{rule['alert']}-{rule['labels']['severity']}")
+@each_case("alert", ALERTS, ids=lambda rule: f"{rule['alert']}-{rule['labels']['severity']}")
 def test_an_alert_says_what_it_means_and_what_to_do(alert: dict[str, Any]) -> None:
     assert alert["labels"]["severity"] in ("critical", "warning", "info")
     assert set(alert["annotations"]) == {"summary", "description", "runbook"}
@@ -235,7 +235,7 @@ def test_the_dashboard_has_its_rows() -> None:
     ]
 
 
-@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+@each_case("panel", PANELS, ids=lambda panel: panel["title"])
 def test_a_panel_explains_itself(panel: dict[str, Any]) -> None:
     assert panel["description"].endswith(".")
     unit = panel["options"]["yAxis"] if panel["type"] == "heatmap" else panel["fieldConfig"]["defaults"]

@@ -10,6 +10,7 @@ import pytest
 from kubeauth._proxy._filter import Filter
 from kubeauth._proxy._refusal import Refused
 from kubeauth.errors import ConfigError
+from tests.support.cases import each_case
 
 
 class Asked(NamedTuple):
@@ -37,7 +38,7 @@ def code_of(asked: Asked, filter: Filter | None = None, *, hosts: bool = True) -
     "DNS rebinding and pages of other sites: `Host`, `Origin`, `Sec-Fetch-Site`",
     "403 before the API server is contacted",
 )
-@pytest.mark.parametrize(
+@each_case(
     ("host", "code"),
     [
         ("localhost", 200), ("localhost:8001", 200), ("localhost:", 200), ("127.0.0.1", 200), ("127.0.0.1:8001", 200),
@@ -67,7 +68,7 @@ def test_one_host() -> None:
     "DNS rebinding and pages of other sites: `Host`, `Origin`, `Sec-Fetch-Site`",
     "403 before the API server is contacted",
 )
-@pytest.mark.parametrize(
+@each_case(
     ("origin", "code"),
     [
         ("http://localhost:3000", 200), ("http://127.0.0.1", 200), ("https://[::1]:8443", 200),
@@ -89,7 +90,7 @@ def test_origins(origin: str, code: int) -> None:
     "DNS rebinding and pages of other sites: `Host`, `Origin`, `Sec-Fetch-Site`",
     "403 before the API server is contacted",
 )
-@pytest.mark.parametrize(
+@each_case(
     ("site", "code"),
     [
         ("same-origin", 200), ("none", 200),
@@ -103,7 +104,7 @@ def test_sites(site: str, code: int) -> None:
     assert code_of(Asked("GET", "/api", ["localhost"], [], [site]), hosts=False) == 200
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("host", "origin", "code"),
     [
         ("localhost:8001", "http://localhost:8001", 200), ("127.0.0.1:8001", "http://127.0.0.1:8001", 200),
@@ -128,7 +129,7 @@ def test_an_upgrade_is_for_a_page_of_this_proxy_alone(host: str, origin: str, co
 POD = "/api/v1/namespaces/default/pods/web"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "code"),
     [
         ("/", 200), ("/api/v1/namespaces", 200), (POD, 200), (f"{POD}/log", 200), (f"{POD}/portforward", 200),
@@ -163,7 +164,7 @@ def test_hosts_of_ones_own() -> None:
     assert code_of(Asked("GET", "/", ["localhost"]), filter) == 403
 
 
-@pytest.mark.parametrize("flag", ["accept_hosts", "accept_paths", "reject_paths", "reject_methods"])
+@each_case("flag", ["accept_hosts", "accept_paths", "reject_paths", "reject_methods"])
 def test_an_expression_that_is_none(flag: str) -> None:
     with pytest.raises(ConfigError, match=f"--{flag.replace('_', '-')}.*no regular expression"):
         Filter(**{flag: "^ok$,("}).compiled()

@@ -6,6 +6,7 @@ import pytest
 
 from kubeauth._proxy._headers import answered, sent_on, values
 from kubeauth._proxy._refusal import Refused
+from tests.support.cases import each_case
 
 HOST = (b"host", b"api:6443")
 
@@ -51,7 +52,7 @@ def test_who_asks_cannot_be_taken_away(name: bytes) -> None:
     assert refused.value.code == 400
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "length", "framing"),
     [
         ([], 0, []),
@@ -79,9 +80,7 @@ def test_expectations() -> None:
     assert refused.value.code == 417
 
 
-@pytest.mark.parametrize(
-    "protocol", [b"SPDY/3.1", b"spdy/3.1", b"websocket", b"WebSocket", b"websocket, SPDY/3.1"]
-)
+@each_case("protocol", [b"SPDY/3.1", b"spdy/3.1", b"websocket", b"WebSocket", b"websocket, SPDY/3.1"])
 def test_upgrades(protocol: bytes) -> None:
     given = (b"connection", b"keep-alive, Upgrade"), (b"upgrade", protocol), (b"sec-websocket-key", b"k")
     found = sent_on(given, b"api:6443")
@@ -109,7 +108,7 @@ def test_upgrades_in_several_headers_are_one_list() -> None:
     "headers that remove impersonation (`Connection`) or change the protocol (`Upgrade: h2c`)",
     "rejected, or not sent on",
 )
-@pytest.mark.parametrize(
+@each_case(
     "protocol",
     [
         b"h2c", b"H2C", b"h2c/1", b'"h2c"', b"h2c;x", b"h2c x", b"h2 c", b"(x)h2c", b"websocket, h2c", b"h2c, websocket",

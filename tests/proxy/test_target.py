@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from kubeauth._proxy._refusal import Refused
 from kubeauth._proxy._target import Mount, Target, method_of, target_of
+from tests.support.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("target", "path", "sent"),
     [
         (b"/", "/", b"/"),
@@ -49,7 +50,7 @@ def test_what_is_asked_for(target: bytes, path: str, sent: bytes) -> None:
     "paths with two meanings: `..`, `//`, backslashes, escapes of escapes",
     "rejected; the path that was checked is the path that is sent",
 )
-@pytest.mark.parametrize(
+@each_case(
     "target",
     [
         b"//", b"//evil/", b"/api//v1", b"/api/v1//", b"/./api", b"/api/.", b"/api/..", b"/../api", b"/a/../b",
@@ -118,12 +119,12 @@ def test_what_nobody_looks_at_goes_as_it_came() -> None:
     assert found.below("/k8s/clusters/1/") == b"/k8s/clusters/1/a%2fb//c/../%zz?q"
 
 
-@pytest.mark.parametrize("method", [b"GET", b"POST", b"M-SEARCH", b"OPTIONS"])
+@each_case("method", [b"GET", b"POST", b"M-SEARCH", b"OPTIONS"])
 def test_methods(method: bytes) -> None:
     assert method_of(method) == method.decode()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("method", "code"), [(b"CONNECT", 405), (b"get", 400), (b"Post", 400), (b"G3T", 400), (b"\xff", 400)]
 )
 def test_methods_that_are_not_passed_on(method: bytes, code: int) -> None:
@@ -133,7 +134,7 @@ def test_methods_that_are_not_passed_on(method: bytes, code: int) -> None:
     assert refused.value.code == code
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("prefix", "path", "found"),
     [
         ("/", "/api/v1", "/api/v1"),
@@ -152,7 +153,7 @@ def test_a_prefix(prefix: str, path: str, found: str) -> None:
     assert raw.below("") == found.encode() + b"?q"
 
 
-@pytest.mark.parametrize("path", ["/", "/api", "/customs/api", "/custom"])
+@each_case("path", ["/", "/api", "/customs/api", "/custom"])
 def test_what_is_not_below_the_prefix(path: str) -> None:
     with pytest.raises(Refused) as refused:
         Mount.at("/custom").strip(Target(path, None))

@@ -12,6 +12,7 @@ from kubeauth.registry._cache import GLOBAL, Cache, Given, base_key
 from kubeauth.registry._service_account import Account, ServiceAccount
 from kubeauth.registry._values import RegistryCredential
 from kubeauth.testing import FakeClock
+from tests.support.cases import each_case
 
 IMAGE = "registry.io:5000/team/app"
 
@@ -37,7 +38,7 @@ def cache(clock: FakeClock) -> Cache:
     return Cache(clock)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "image", "key"),
     [
         ("Image", IMAGE, IMAGE),

@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeauth.registry._challenge import MAX_HEADERS, MAX_LENGTH, Challenge, chosen, parse_challenges
+from tests.support.cases import each_case
 
 BEARER = Challenge(
     "bearer", {"realm": "https://auth.test/token", "service": "s", "scope": "repository:a/b:pull,push"}
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("headers", "expected"),
     [
         # As Docker's hub writes it; commas in quotes are data.
@@ -55,7 +56,7 @@ def test_challenges_are_parsed_9_2_9_3(headers: list[str], expected: list[Challe
     assert parse_challenges(headers) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("header", "scheme"),
     [
         ('Basic realm="x", Bearer realm="y"', "bearer"),

@@ -20,6 +20,7 @@ from kubeauth.registry._config import (
     warnings,
 )
 from tests.registry.configs import EXEC, GROUP, VERSIONS, document, provider, token_attributes
+from tests.support.cases import each_case
 
 YAML = """---
 kind: CredentialProviderConfig
@@ -77,8 +78,8 @@ def test_a_document_is_read_1_3_1_7_1_8() -> None:
     assert validate([found]) == []
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("exec_version", VERSIONS)
+@each_case("version", VERSIONS)
+@each_case("exec_version", VERSIONS)
 def test_versions_of_document_and_protocol_are_independent_1_1_1_2(version: str, exec_version: str) -> None:
     providers = [provider("a", apiVersion=f"{EXEC}/{exec_version}"), provider("b")]
     found = read(document(*providers, version=version))
@@ -87,7 +88,7 @@ def test_versions_of_document_and_protocol_are_independent_1_1_1_2(version: str,
     assert validate(found) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "words"),
     [
         pytest.param({"kind": "WrongKind"}, "kind must be CredentialProviderConfig", id="CT-wrong-kind"),
@@ -108,8 +109,8 @@ def test_other_documents_are_refused_1_1_1_10(changes: Any, words: str) -> None:
     assert f"apiVersion: {GROUP}/v1" in problem.hint
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("value", [token_attributes(), {}, None], ids=["full", "empty", "null"])
+@each_case("version", VERSIONS)
+@each_case("value", [token_attributes(), {}, None], ids=["full", "empty", "null"])
 def test_token_attributes_are_of_v1_alone_1_4(version: str, value: Any) -> None:
     given = document({**provider(), "tokenAttributes": value}, version=version)
     if version == "v1":
@@ -140,7 +141,7 @@ def test_nothing_is_defaulted_1_6() -> None:
     assert read({"kind": "CredentialProviderConfig", "apiVersion": f"{GROUP}/v1"}) == ()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("written", "seconds"),
     [("10m", 600.0), ("0", 0.0), ("0s", 0.0), ("1h30m", 5400.0), ("1.5h", 5400.0), ("-1m", -60.0), ("+1m", 60.0),
      ("1h0m0s", 3600.0), ("5ms", 0.005), ("5us", 5e-6), ("5µs", 5e-6), ("5μs", 5e-6), ("5ns", 5e-9), (None, None)],
@@ -150,7 +151,7 @@ def test_durations_are_gos_1_7(written: Any, seconds: float | None) -> None:
     assert found.default_cache_duration == (seconds and pytest.approx(seconds))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "written", ["", "1", "1d", "m", "1 m", " 1m", "1m ", "1M", "--1m", "\u0661m", "1m\n", "300y", "9999999h"]
 )
 def test_other_durations_are_refused_1_7(written: str) -> None:
@@ -159,7 +160,7 @@ def test_other_durations_are_refused_1_7(written: str) -> None:
     )
 
 
-@pytest.mark.parametrize("written", [600, 0, 1.5, True, ["1m"], {"seconds": 1}], ids=repr)
+@each_case("written", [600, 0, 1.5, True, ["1m"], {"seconds": 1}], ids=repr)
 def test_a_number_is_no_duration_1_7(written: Any) -> None:
     words = "providers[0].defaultCacheDuration: must be a string, not "
     assert told(document(provider(defaultCacheDuration=written))).startswith(words)
@@ -172,12 +173,12 @@ def test_what_begins_with_a_brace_is_json_1_8(before: str) -> None:
     assert "not valid JSON" in refused(f"{before}{{kind: CredentialProviderConfig}}")[0].message
 
 
-@pytest.mark.parametrize("before", ["---\n", "# JSON is YAML\n", "\ufeff", "%YAML 1.1\n---\n", "\u0085"])
+@each_case("before", ["---\n", "# JSON is YAML\n", "\ufeff", "%YAML 1.1\n---\n", "\u0085"])
 def test_all_else_is_yaml_1_8(before: str) -> None:
     assert read(before + json.dumps(document(provider())))[0].name == "ecr"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "place"),
     [
         (document(provider(), extra=1), "extra"),
@@ -195,7 +196,7 @@ def test_an_unknown_field_is_refused_where_it_is_1_9(value: Any, place: str) -> 
     assert told(value) == f"{place}: unknown field"
 
 
-@pytest.mark.parametrize("name", ["Kind", "KIND", "APIVersion", "apiversion", "Providers"])
+@each_case("name", ["Kind", "KIND", "APIVersion", "apiversion", "Providers"])
 def test_the_case_of_a_name_counts_1_9(name: str) -> None:
     given = {each if each.lower() != name.lower() else name: value for each, value in document().items()}
     assert refused(given)
@@ -211,8 +212,8 @@ DUPLICATES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("as_yaml", [False, True], ids=["json", "yaml"])
-@pytest.mark.parametrize("given", DUPLICATES.values(), ids=DUPLICATES.keys())
+@each_case("as_yaml", [False, True], ids=["json", "yaml"])
+@each_case("given", DUPLICATES.values(), ids=DUPLICATES.keys())
 def test_a_field_that_is_there_twice_is_refused_1_9(given: str, as_yaml: bool) -> None:
     problems = refused(("---\n" if as_yaml else "") + given.format(GROUP))
     assert [problem.message.partition('"')[2] for problem in problems] in (
@@ -235,7 +236,7 @@ def test_everything_is_told_at_once_1_9() -> None:
     ]
 
 
-@pytest.mark.parametrize("word", ["yes", "no", "on", "y", "true", "1", "1.5", "0x10", "1e3"])
+@each_case("word", ["yes", "no", "on", "y", "true", "1", "1.5", "0x10", "1e3"])
 def test_yaml_types_are_not_made_strings_1_10(word: str) -> None:
     given = YAML.replace('value: "1"', f"value: {word}")
     (problem,) = refused(given)
@@ -244,7 +245,7 @@ def test_yaml_types_are_not_made_strings_1_10(word: str) -> None:
     assert read(YAML.replace('value: "1"', f'value: "{word}"'))[0].env[0] == ("REGION", word)
 
 
-@pytest.mark.parametrize("word", ["2024-01-01", "12:30:45", "~x", "a: b"])
+@each_case("word", ["2024-01-01", "12:30:45", "~x", "a: b"])
 def test_what_is_text_in_gos_yaml_is_text_1_10(word: str) -> None:
     quoted = f"'{word}'" if ": " in word else word
     assert read(YAML.replace('value: "1"', f"value: {quoted}"))[0].env[0] == ("REGION", word)
@@ -263,13 +264,13 @@ def test_yes_is_true_where_that_is_wanted_1_10() -> None:
     assert attributes.require_service_account is True
 
 
-@pytest.mark.parametrize("value", ["", "---\n", "# nothing\n", "null", "[]", "text", "- 1", "1", "true"])
+@each_case("value", ["", "---\n", "# nothing\n", "null", "[]", "text", "- 1", "1", "true"])
 def test_what_is_no_mapping_is_refused_1_10(value: str) -> None:
     (problem,) = refused(value)
     assert "must be a mapping, not " in problem.message
 
 
-@pytest.mark.parametrize("second", ["---\n", "---\nkind: Other\n", f"---\n{YAML[4:]}", "...\n---\na: ["])
+@each_case("second", ["---\n", "---\nkind: Other\n", f"---\n{YAML[4:]}", "...\n---\na: ["])
 def test_a_second_document_is_refused_rather_than_dropped_1_11(second: str) -> None:
     assert refused(YAML + second)
     assert read(YAML + "...\n")
@@ -288,7 +289,7 @@ def test_no_providers_1_20() -> None:
 SUPPORTED = ", ".join(f'"{EXEC}/{version}"' for version in ("v1", "v1alpha1", "v1beta1"))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "expected"),
     [
         pytest.param({"matchImages": None}, "providers.matchImages: Required value", id="CT-no-matchImages-1.24"),
@@ -310,7 +311,7 @@ def test_a_provider_is_refused(changes: Any, expected: str) -> None:
     assert message.startswith(expected)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "changes",
     [
         pytest.param({}, id="CT-valid"),
@@ -336,7 +337,7 @@ KEYS = ("requiredServiceAccountAnnotationKeys", "optionalServiceAccountAnnotatio
 AT = "providers.tokenAttributes"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "expected"),
     [
         pytest.param({"serviceAccountTokenAudience": None}, [f"{AT}.serviceAccountTokenAudience: Required value"], id="CT-no-audience-1.28"),
@@ -368,7 +369,7 @@ def test_token_attributes_need_v1_of_the_protocol_1_30(version: str) -> None:
     assert faults(given) == [f"{AT}: Forbidden: tokenAttributes is only supported for {EXEC}/v1 API version"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("key", "is_good"),
     [
         ("a", True), ("A", True), ("a.b_c-D", True), ("a" * 63, True), ("a" * 64, False), ("", False), ("-a", False),

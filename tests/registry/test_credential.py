@@ -10,6 +10,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from kubeauth.registry._values import RegistryCredential
+from tests.support.cases import each_case
 
 SENTINEL = "s3ntinel"
 
@@ -48,7 +49,7 @@ def test_printing_shows_no_secret() -> None:
     assert (credential.password, credential.identity_token, credential.registry_token) == 3 * (SENTINEL,)
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@each_case("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_it_is_not_pickled(protocol: int) -> None:
     with pytest.raises(TypeError, match="cannot be pickled") as caught:
         pickle.dumps(RegistryCredential("me", SENTINEL), protocol)

@@ -14,6 +14,7 @@ from kubeauth.errors import DockerConfigError
 from kubeauth.registry._entries import LIMIT
 from kubeauth.registry._keyring import Keyring
 from kubeauth.registry._values import RegistryCredential
+from tests.support.cases import each_case
 
 FOO = {"username": "foo", "password": "bar", "email": "foo@example.com"}
 BAR = {"username": "bar", "password": "baz", "email": "bar@example.com"}
@@ -36,8 +37,8 @@ def refused(source: Any, **options: bool) -> DockerConfigError:
 
 
 # config_test.go: DockerConfigJson decode, dockercfg decode, bytes valid.
-@pytest.mark.parametrize("document", [TWO, {"auths": TWO}], ids=["DT-dockercfg", "DT-DockerConfigJson"])
-@pytest.mark.parametrize("form", ["mapping", "bytes", "bytearray", "file", "str"])
+@each_case("document", [TWO, {"auths": TWO}], ids=["DT-dockercfg", "DT-DockerConfigJson"])
+@each_case("form", ["mapping", "bytes", "bytearray", "file", "str"])
 def test_both_forms_from_wherever_they_are_dt(document: dict[str, Any], form: str, tmp_path: Path) -> None:
     path = tmp_path / "whatever"
     path.write_text(json.dumps(document))
@@ -51,7 +52,7 @@ def test_both_forms_from_wherever_they_are_dt(document: dict[str, Any], form: st
     assert found.source == (str(path) if form in ("file", "str") else "")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("entry", "expected"),
     [
         pytest.param(FOO, tuple(FOO.values()), id="DT-plain-fields"),
@@ -69,7 +70,7 @@ def test_an_entry_5_14(entry: object, expected: tuple[str, str, str]) -> None:
     assert of_entry(entry) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     "auth",
     [
         pytest.param("Zm9vOmJhcg==", id="DT-padded"),
@@ -92,7 +93,7 @@ def test_only_the_first_colon_divides_5_14() -> None:
     assert of_entry({"auth": base64.b64encode("\u00fc:\u00fc".encode()).decode()}) == ("\u00fc", "\u00fc", "")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "auth",
     [
         pytest.param("cGFudHM=", id="DT-no-colon"),
@@ -117,7 +118,7 @@ def test_an_auth_field_that_fails_the_file_5_14(auth: str) -> None:
     assert auth.strip() == "" or auth not in str(error)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("document", "field"),
     [
         pytest.param({"auths": {"a.io": {"email": False}}}, 'auths["a.io"].email', id="DT-email-false"),
@@ -138,7 +139,7 @@ def test_of_auths_that_are_there_twice_the_last_count_5_14(again: str) -> None:
     assert [len(keyring.lookup(f"{host}/x")) for host in ("a.io", "b.io")] == [0, 1]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         pytest.param(json.dumps(TWO)[:-20].encode(), id="DT-flat-truncated"),
@@ -161,7 +162,7 @@ def test_what_is_not_json_is_refused_from_bytes_and_from_a_file(text: bytes, tmp
     assert str(path) in str(error)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "what", "hint"),
     [
         (b'{"auths": {\n  "a.io": {"auth": "s3ntinel",}}}', "line 2, column ", "Correct the JSON there"),
@@ -191,7 +192,7 @@ def test_the_advice_for_what_cannot_be_read_is_about_the_path(tmp_path: Path) ->
     assert str(refused(tmp_path)).endswith("\n  Check the path and its permissions.")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "document",
     [b"{}", b"null", b'{"auths": null}', b'{"auths": {}}', b'{"credsStore": "desktop"}', b'{"credHelpers": {"gcr.io": "gcloud"}}',
      b'{"HttpHeaders": {"User-Agent": "x"}}', b'{"detachKeys": "ctrl-q", "proxies": {}}'],
@@ -259,7 +260,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     assert "the path contains invalid characters" in str(refused("a\0b"))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         '{"auths": {}}',
@@ -300,7 +301,7 @@ PLAIN = {"test.registry.io": {"username": "user", "password": "password"}}
 
 
 # secrets_test.go, Test_MakeDockerKeyring: ten cases.
-@pytest.mark.parametrize(
+@each_case(
     ("secrets", "has_default", "expected"),
     [
         pytest.param([secret({"auths": AUTH})], False, ["user"], id="dockerconfigjson-auth"),
@@ -372,7 +373,7 @@ def test_string_data_wins_over_data() -> None:
     assert [c.username for c in Keyring.from_pull_secrets([made]).lookup("a.io")] == ["data"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("broken", "field"),
     [
         (secret("{", metadata={"name": "n"}), 'secret n: data[".dockerconfigjson"]'),

@@ -16,6 +16,7 @@ from kubeauth.registry._key_index import KeyIndex, is_hub_image, looked_up, norm
 from kubeauth.registry._keyring import Keyring
 from kubeauth.registry._match import image_matches
 from kubeauth.registry._values import RegistryCredential
+from tests.support.cases import each_case
 
 HUB = "https://index.docker.io/v1/"
 
@@ -32,7 +33,7 @@ def users(found: list[RegistryCredential]) -> list[str]:
 
 
 # keyring_test.go: DockerKeyringForGlob, DockerKeyringLookup, Issue3797.
-@pytest.mark.parametrize(
+@each_case(
     ("key", "image"),
     [
         pytest.param("https://hello.kubernetes.io", "hello.kubernetes.io/foo/bar", id="M19"),
@@ -74,7 +75,7 @@ def test_a_key_that_matches(key: str, image: str) -> None:
 
 
 # keyring_test.go: KeyringMiss, DockerKeyringLookup, MissWithDockerHubCredentials.
-@pytest.mark.parametrize(
+@each_case(
     ("key", "image"),
     [
         pytest.param("https://hello.kubernetes.io", "world.mesos.org/foo/bar/foo/bar", id="M35"),
@@ -98,7 +99,7 @@ def test_a_key_that_does_not_match(key: str, image: str) -> None:
     assert keyring(key).lookup(image) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("key", "normalised"),
     [
         ("https://index.docker.io/v1/", "index.docker.io"),
@@ -122,7 +123,7 @@ def test_what_becomes_of_a_key_5_3(key: str, normalised: str) -> None:
     assert repr(made) == "<Keyring: 1 credentials under 1 keys>"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("key", "reason"),
     [
         ("%invalid%", "%"),
@@ -201,7 +202,7 @@ def test_the_later_of_two_sources_goes_first_if_its_key_says_more_5_1_5_5() -> N
     assert users(made.lookup("us.gcr.io/x")) == ["late", "*.gcr.io"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "image",
     [
         pytest.param("google/docker-registry", id="HitWithUnqualifiedDockerHub"),
@@ -216,7 +217,7 @@ def test_the_hub_has_its_own_key_5_7(image: str) -> None:
     assert users(keyring(HUB).lookup(image)) == [HUB]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("image", "expected"),
     [("foo/bar", True), ("docker.io/foo/bar", True), ("index.docker.io/foo/bar", True), ("foo", True), ("localhost/x", True),
      ("", False), ("/foo", False), ("registry.tld/foo/bar", False), ("registry:5000/foo/bar", False), ("myhostdocker.io/foo/bar", False)],
@@ -265,7 +266,7 @@ def test_entries_may_have_whatever_a_docker_config_has() -> None:
     assert nobody.is_anonymous
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("entries", "field"),
     [
         ({"a.io": {"username": "u"}, "b.io": {"password": 5}}, '["b.io"].password'),

@@ -16,6 +16,7 @@ from kubeauth.errors import DockerConfigError
 from kubeauth.registry._keyring import Keyring
 from kubeauth.registry._node import NodeKeyring
 from tests.config.test_leaks import SENTINEL, assert_silent, everything_seen, locals_of
+from tests.support.cases import each_case
 
 PAIR = base64.b64encode(f"u:{SENTINEL}".encode()).decode()
 GOOD: dict[str, Any] = {
@@ -52,8 +53,8 @@ WAYS: dict[str, Callable[[dict[str, Any], Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("entry", BROKEN.values(), ids=BROKEN.keys())
+@each_case("way", WAYS)
+@each_case("entry", BROKEN.values(), ids=BROKEN.keys())
 def test_broken_entries_do_not_leak(
     entry: object, way: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

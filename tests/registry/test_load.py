@@ -21,6 +21,7 @@ from kubeauth.registry._load import load_provider_config
 from tests.config.test_leaks import SENTINEL, assert_silent
 from tests.registry.configs import EXEC, VERSIONS, document, provider, token_attributes, written
 from tests.registry.test_config import YAML
+from tests.support.cases import each_case
 
 
 def names(path: Path) -> list[str]:
@@ -44,7 +45,7 @@ def test_an_empty_path_1_12() -> None:
     assert str(error) == "credential provider config path is empty\n  Name a file or a directory."
 
 
-@pytest.mark.parametrize("name", ["gone", "gone/x", "a\0b", "a" * 300, "\udcff", "\U0001f600\ud800"])
+@each_case("name", ["gone", "gone/x", "a\0b", "a" * 300, "\udcff", "\U0001f600\ud800"])
 def test_a_path_that_is_not_there_1_12(name: str, tmp_path: Path) -> None:
     error = refused(f"{tmp_path}/{name}")
     assert error.problems[0].message.startswith("unable to access path: ")
@@ -63,8 +64,8 @@ def test_the_path_itself_may_be_a_link_1_12(tmp_path: Path) -> None:
     assert "unable to access path" in str(refused(tmp_path / "dangling"))
 
 
-@pytest.mark.parametrize("name", ["config", "config.txt", "config.yaml", "config.json"])
-@pytest.mark.parametrize("text", [YAML, json.dumps(document(provider()))], ids=["yaml", "json"])
+@each_case("name", ["config", "config.txt", "config.yaml", "config.json"])
+@each_case("text", [YAML, json.dumps(document(provider()))], ids=["yaml", "json"])
 def test_a_file_is_read_whatever_it_is_called_1_13(name: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text(text)
@@ -306,7 +307,7 @@ BROKEN: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
+@each_case("broken", BROKEN.values(), ids=BROKEN.keys())
 def test_no_secret_in_an_error(broken: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     data = broken if isinstance(broken, str | bytes) else json.dumps(broken)

@@ -10,18 +10,17 @@ from kubeauth.registry._match import Pattern, image_matches, why_invalid
 from tests.registry import second
 from tests.registry.images import TABLE, key
 from tests.registry.texts import PAIRS
+from tests.support.cases import each_case
 
 
-@pytest.mark.parametrize(
-    ("pattern", "image", "matches"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
-)
+@each_case(("pattern", "image", "matches"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
 def test_images_match_as_they_do_for_the_kubelet(pattern: str, image: str, matches: bool | None) -> None:
     """URLsMatch, and more."""
     assert image_matches(key(pattern), image) is bool(matches)
     assert second.matches(key(pattern), image) is bool(matches)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pattern", "image", "matches"),
     [
         ("gcr.io:", "gcr.io/x", True),
@@ -54,7 +53,7 @@ def test_what_never_matches_is_accepted_all_the_same_1_24() -> None:
         assert why_invalid(pattern) is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pattern", "words"),
     [
         ("gcr.io/\t", "control character"),
@@ -87,7 +86,7 @@ def test_what_cannot_be_read_is_said_in_words_2_2(pattern: str, words: str) -> N
     assert not image_matches(pattern, pattern)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pattern", "image"),
     [
         ("gcr.io#%41\n", "gcr.io/x"),  # the fragment is not looked at for control characters
@@ -107,7 +106,7 @@ def test_odd_things_that_match_2_1(pattern: str, image: str) -> None:
     assert image_matches(pattern, image)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pattern", "image", "matches"),
     [
         ("[::1]", ":", False),  # unreachable: a lone colon is an empty host with an empty port
@@ -150,7 +149,7 @@ def test_no_text_makes_it_raise_2_7(pattern: str, image: str) -> None:
     assert image_matches(pattern, image) is second.matches(pattern, image)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("glob", "matches"),
     [
         ("*a" * 5000, False),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeauth.registry import image_matches
 from kubeauth.registry._mismatch import is_for_paths_of, why_not
+from tests.support.cases import each_case
 
 CASES = [
     # pattern, image, why not
@@ -56,7 +56,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "image", "why"), CASES)
+@each_case(("pattern", "image", "why"), CASES)
 def test_why_not(pattern: str, image: str, why: str | None) -> None:
     assert why_not(pattern, image) == why
 
@@ -72,7 +72,7 @@ def test_there_is_a_reason_exactly_if_it_does_not_match(pattern: str, image: str
     assert why is None or why
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pattern", "host", "expected"),
     [
         ("quay.io/team", "quay.io", True),

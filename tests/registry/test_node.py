@@ -9,6 +9,7 @@ import pytest
 
 from kubeauth.registry._node import NodeKeyring
 from kubeauth.testing import FakeClock
+from tests.support.cases import each_case
 
 # As the kubelet looks, the first first.
 PLACES = [
@@ -50,7 +51,7 @@ def test_in_the_preferred_directory_dt_readdockerconfigfile(tmp_path: Path) -> N
     assert keyring.skipped == ()
 
 
-@pytest.mark.parametrize("first", range(len(PLACES)))
+@each_case("first", range(len(PLACES)))
 def test_the_first_file_is_used_and_no_other_5_15(first: int, tmp_path: Path) -> None:
     for place in PLACES[first:]:
         write(tmp_path, place)

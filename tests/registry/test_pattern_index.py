@@ -15,6 +15,7 @@ from kubeauth.registry._match import image_matches
 from kubeauth.registry._pattern_index import PatternIndex
 from tests.registry.images import TABLE
 from tests.registry.texts import IMAGES, PATTERNS, PLAIN, made_of
+from tests.support.cases import each_case
 
 
 def by_trying(pairs: list[tuple[str, int]], image: str) -> list[int]:
@@ -68,7 +69,7 @@ MANY = [
 ]
 
 
-@pytest.mark.parametrize(("patterns", "image"), [row[1:] for row in MANY], ids=[row[0] for row in MANY])
+@each_case(("patterns", "image"), [row[1:] for row in MANY], ids=[row[0] for row in MANY])
 def test_many_patterns_alike_2_8(patterns: list[str], image: str) -> None:
     pairs = numbered(patterns)
     found = PatternIndex(pairs).find(image)

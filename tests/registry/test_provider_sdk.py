@@ -26,6 +26,7 @@ from kubeauth.registry.plugin import Request, Response
 from tests.config.test_leaks import SENTINEL, everything_seen
 from tests.registry.configs import EXEC, VERSIONS
 from tests.registry.test_wire import line
+from tests.support.cases import each_case
 
 ROOT = Path(__file__).parent.parent.parent
 V1 = f"{EXEC}/v1"
@@ -73,7 +74,7 @@ def test_a_closed_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
         plugin.read_request()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("data", "words"),
     [
         (b"bad data", "not a CredentialProviderRequest: line 1, column 1: not valid JSON. "),
@@ -88,7 +89,7 @@ def test_other_requests_are_refused(data: bytes, words: str) -> None:
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         SENTINEL.encode(),
@@ -122,8 +123,8 @@ def printed(response: Response, version: str = "v1") -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("password", ["p<w>é", Secret("p<w>é")], ids=type)
+@each_case("version", VERSIONS)
+@each_case("password", ["p<w>é", Secret("p<w>é")], ids=type)
 def test_an_answer_in_the_version_that_was_asked_for_3_11(version: str, password: Any) -> None:
     answer = Response({"gcr.io": ("u", password)}, "Registry", timedelta(hours=6))
     assert printed(answer, version) == {
@@ -137,7 +138,7 @@ def test_no_credentials_are_an_answer_3_14() -> None:
     assert printed(Response()) == {"cacheKeyType": "Image", "auth": {}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("duration", "written"),
     [
         (timedelta(0), "0s"),
@@ -173,7 +174,7 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("response", "words"), WRONG)
+@each_case(("response", "words"), WRONG)
 def test_what_a_kubelet_would_refuse_is_not_printed_3_14_3_15(response: Any, words: str) -> None:
     file = io.StringIO()
     with pytest.raises(RegistryError) as caught:

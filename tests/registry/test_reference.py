@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kubeauth.errors import RegistryError
 from kubeauth.registry._reference import ImageReference
 from tests.registry.texts import made_of
+from tests.support.cases import each_case
 
 SHA = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 SHA384, SHA512 = "sha384:" + "0a" * 48, "sha512:" + "0a" * 64
@@ -90,7 +91,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "repository", "tag", "digest"), NAMES)
+@each_case(("text", "repository", "tag", "digest"), NAMES)
 def test_names_are_read_as_the_kubelet_reads_them_7_2_7_3_7_6(
     text: str, repository: str, tag: str | None, digest: str | None
 ) -> None:
@@ -100,7 +101,7 @@ def test_names_are_read_as_the_kubelet_reads_them_7_2_7_3_7_6(
     assert "/" not in found.domain
 
 
-@pytest.mark.parametrize(("text", "words"), REFUSED)
+@each_case(("text", "words"), REFUSED)
 def test_what_is_no_name_is_refused_in_words_7_1_7_4_7_5(text: str, words: str) -> None:
     with pytest.raises(RegistryError) as caught:
         ImageReference.parse(text)

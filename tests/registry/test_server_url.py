@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kubeauth.errors import RegistryError
 from kubeauth.registry import ImageReference, Keyring
 from kubeauth.registry._reference import registry_host
+from tests.support.cases import each_case
 
 PIECES = ["evil.example", "gcr.io", "[::1]", "https://", "http://", "@", "/", "\\", "?", "#", ":", "443", "%2e",
           "%40", "\t", "\n", " ", "\x00", ".", "\u3002", "\uff0e", "\u0441", "*", ";", "&", "~", "//"]  # fmt: skip
@@ -35,7 +36,7 @@ def test_every_parser_finds_the_same_host(url: str) -> None:
     assert ImageReference.parse(f"{host}/image").domain in (host, "docker.io")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "image",
     [
         "evil.example?@gcr.io/team/app",

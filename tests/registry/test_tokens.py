@@ -35,12 +35,13 @@ from kubeauth.registry._token import (
 )  # fmt: skip
 from kubeauth.registry._values import RegistryCredential
 from kubeauth.testing import FakeClock
+from tests.support.cases import each_case
 
 ALICE = RegistryCredential("alice", "wonderland")
 ENDPOINT = Endpoint("https://auth.test/token", "registry.test")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("method", "target", "name", "scopes"),
     [
         ("GET", "/v2/", "", ()),
@@ -83,7 +84,7 @@ def test_what_a_request_is_about_9_6(method: str, target: str, name: str, scopes
     assert (subject.image, subject.scopes) == (f"quay.io/{name}", scopes)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("scheme", "host", "port", "image"),
     [
         ("https", "registry-1.docker.io", None, "docker.io/team/app"),
@@ -112,7 +113,7 @@ def test_the_union_of_scopes_9_12() -> None:
     assert not is_modest(("x" * 2000,))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("realm", "url"),
     [
         ("https://a.test/token", "https://a.test/token?service=s&scope=repository:a/b:pull&scope=x:y:*"),
@@ -173,7 +174,7 @@ def issued(seconds_ago: float) -> str:
     return (NOW - datetime.timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("document", "seconds"),
     [
         ({}, 60),
@@ -226,7 +227,7 @@ def test_either_name_of_a_token_9_10() -> None:
         assert token.authorization == Secret(f"Bearer {text}")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "by_post", "is_refusal", "is_passing"),
     [
         (401, False, True, False), (403, False, True, False), (400, False, False, False), (400, True, True, False),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from kubeauth.errors import RegistryError
 from kubeauth.registry._match import caution, image_matches, why_invalid, why_never
 from kubeauth.registry._reference import ImageReference
 from tests.registry.texts import ODD, PATTERNS, PLAIN, made_of
+from tests.support.cases import each_case
 
 NEVER = [
     ("", "it is empty"),
@@ -81,7 +81,7 @@ FINE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("pattern", "words"), NEVER)
+@each_case(("pattern", "words"), NEVER)
 def test_a_pattern_that_never_matches_is_explained_2_10(pattern: str, words: str | None) -> None:
     why = why_never(pattern)
     assert (why is None) is (words is None)
@@ -91,7 +91,7 @@ def test_a_pattern_that_never_matches_is_explained_2_10(pattern: str, words: str
     assert caution(pattern) is None
 
 
-@pytest.mark.parametrize(("pattern", "words"), CAUTIONS)
+@each_case(("pattern", "words"), CAUTIONS)
 def test_a_pattern_that_surprises_is_explained_2_9(pattern: str, words: str) -> None:
     assert why_never(pattern) is None
     said = caution(pattern)
@@ -100,14 +100,14 @@ def test_a_pattern_that_surprises_is_explained_2_9(pattern: str, words: str) -> 
     assert "secret" not in said
 
 
-@pytest.mark.parametrize("pattern", FINE)
+@each_case("pattern", FINE)
 def test_there_is_nothing_to_say_about_a_good_pattern(pattern: str) -> None:
     assert why_never(pattern) is None
     assert caution(pattern) is None
     assert image_matches(pattern, witness(pattern))
 
 
-@pytest.mark.parametrize(("pattern", "words"), [*NEVER, *CAUTIONS])
+@each_case(("pattern", "words"), [*NEVER, *CAUTIONS])
 def test_what_is_proposed_instead_does_match_something(pattern: str, words: str | None) -> None:
     said = why_never(pattern) or caution(pattern) or ""
     for better in re.findall(r"write ((?:\S*[./]\S*)|localhost)(?=,|$)", said):

@@ -21,6 +21,7 @@ from kubeauth.registry._wire import (
 )
 from tests.config.test_leaks import SENTINEL
 from tests.registry.configs import EXEC, VERSIONS
+from tests.support.cases import each_case
 
 V1 = f"{EXEC}/v1"
 TOKEN = Secret("some.jwt-token")
@@ -49,7 +50,7 @@ def test_a_request_with_token_and_annotations_to_the_byte_3_1() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("token", "annotations", "fields"),
     [
         (None, {}, {}),
@@ -81,7 +82,7 @@ def test_a_later_kubelet_may_say_more_3_2() -> None:
     assert found == Request("gcr.io/x")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("data", "words"),
     [
         (b"", "it is empty"),
@@ -151,7 +152,7 @@ def test_blanks_around_it_do_no_harm_3_10_10_5(around: str) -> None:
     assert read(around.replace("{}", json.dumps(answer()))) == read(answer())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("form", "words"),
     [
         ("", "it is empty"),
@@ -179,12 +180,12 @@ def test_what_is_no_utf_8_is_refused_3_10() -> None:
     assert found.reason == "not valid UTF-8 text"
 
 
-@pytest.mark.parametrize("value", ["null", "{}", '"x"', "1"])
+@each_case("value", ["null", "{}", '"x"', "1"])
 def test_what_is_no_answer_at_all_3_11(value: str) -> None:
     assert refused(value).reason.startswith(("it must be a mapping", "apiVersion from credential plugin"))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("said", "shown"),
     [
         (f"{EXEC}/v1beta1", f"{EXEC}/v1beta1"),
@@ -207,7 +208,7 @@ def test_the_version_must_be_the_one_of_the_configuration_3_11(said: Any, shown:
     assert (f"to {EXEC}/v1beta1." in found.advice) == (shown == f"{EXEC}/v1beta1")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "kind", ["CredentialProviderRequest", "credentialproviderresponse", "", None, ..., ["x"]], ids=repr
 )
 def test_the_kind_must_be_right_3_12(kind: Any) -> None:
@@ -215,7 +216,7 @@ def test_the_kind_must_be_right_3_12(kind: Any) -> None:
     assert refused(answer(kind=kind)).reason == "kind must be CredentialProviderResponse"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "reason"),
     [
         (answer(extra=1), "unknown field"),
@@ -240,7 +241,7 @@ def test_it_is_read_strictly_3_12(value: Any, reason: str) -> None:
     assert refused(value).reason == reason
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("once", "twice"),
     [
         ('"kind"', '"kind": "CredentialProviderResponse", "kind"'),
@@ -267,7 +268,7 @@ def test_no_credentials_are_an_answer_3_14_10_5(auth: Any) -> None:
     assert read(answer(auth=auth)).auth == {}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "seconds"),
     [(..., None), (None, None), ("0s", 0.0), ("5m0s", 300.0), ("1h0m0s", 3600.0), ("6h0m0s", 21600.0), ("-1s", -1.0)],
     ids=repr,
@@ -276,7 +277,7 @@ def test_durations_3_14_10_5(given: Any, seconds: float | None) -> None:
     assert read(answer(cacheDuration=given)).cache_duration == seconds
 
 
-@pytest.mark.parametrize("given", ["image", "IMAGE", "", None, ..., "ServiceAccount", "Registry "], ids=repr)
+@each_case("given", ["image", "IMAGE", "", None, ..., "ServiceAccount", "Registry "], ids=repr)
 def test_the_type_of_the_cache_key_must_be_known_3_15(given: Any) -> None:
     # 10.6: ServiceAccount is a word of the configuration.
     assert refused(answer(cacheKeyType=given)).reason == "cacheKeyType must be Image, Registry or Global"
@@ -348,7 +349,7 @@ LEAKY: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("value", LEAKY.values(), ids=LEAKY.keys())
+@each_case("value", LEAKY.values(), ids=LEAKY.keys())
 def test_nothing_of_an_answer_is_told_3_13(value: Any) -> None:
     assert SENTINEL not in repr(refused(value))
 

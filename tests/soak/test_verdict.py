@@ -15,6 +15,7 @@ from kubeauth._transport.httpx import ClientCertificateError
 from tests.soak.gauges import growth
 from tests.soak.ledger import Ledger
 from tests.soak.verdict import BUSY, CUT, DOWN, NO_CREDENTIAL, OURS, Asked, of_answer, of_error
+from tests.support.cases import each_case
 
 ASKED = Asked(3, "cert", "GET /", 100.0, 101.0, 1000.0, 1001.0)
 
@@ -42,7 +43,7 @@ class Facts:
         return self.ran if user == "cert" else []
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 409])
+@each_case("status", [401, 403, 404, 409])
 def test_an_answer_is_excused_by_a_restart_alone(status: int) -> None:
     assert of_answer(status, ASKED, Facts(cut=(3, 100.5))) == OURS
     assert of_answer(status, ASKED, Facts(down=(90.0, 99.0))) == OURS
@@ -70,7 +71,7 @@ def _caused_by(error: Exception, cause: Exception) -> Exception:
     return error
 
 
-@pytest.mark.parametrize(
+@each_case(
     "error",
     [
         ConnectionResetError("bare"),
@@ -94,7 +95,7 @@ def test_a_connection_that_ends_within_tls_was_cut_too() -> None:
     assert of_error(error, ASKED, Facts(cut=(3, 100.5))) == CUT
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("runs", "verdict"),
     [
         ([], OURS),

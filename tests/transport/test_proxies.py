@@ -13,6 +13,7 @@ from kubeauth import ClientConfig, Secret
 from kubeauth.errors import ServerCertificateError
 from kubeauth.testing import APIServer, Authority
 from tests.support import proxy_cases as proxies
+from tests.support.cases import each_case
 from tests.support.clients import VARIANTS, ClientVariant
 from tests.support.proxy_servers import Proxy
 
@@ -200,7 +201,7 @@ class TestTheEnvironment:
         assert seen == [None, "http://127.0.0.1:9", None]
 
 
-@pytest.mark.parametrize(("url", "environ", "expected"), proxies.TABLE)
+@each_case(("url", "environ", "expected"), proxies.TABLE)
 def test_the_no_proxy_table_reaches_the_inner_transport_k52(
     url: str, environ: dict[str, str], expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

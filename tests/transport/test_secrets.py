@@ -17,6 +17,7 @@ from kubeauth import ClientConfig, Secret
 from kubeauth._transport.redaction import mask_headers
 from kubeauth.errors import ConfigError
 from kubeauth.testing import Answer, APIServer, Authority
+from tests.support.cases import each_case
 from tests.support.clients import VARIANTS, ClientVariant
 from tests.support.proxy_servers import Proxy
 
@@ -320,7 +321,7 @@ def test_a_password_that_is_no_unicode(variant: ClientVariant, server: APIServer
         assert client.get("/version").status_code == 401
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "shown"),
     [
         ("Bearer abc", "Bearer <masked>"),

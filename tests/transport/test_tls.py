@@ -23,6 +23,7 @@ from cryptography.x509.oid import NameOID
 import kubeauth
 from kubeauth import ClientConfig, Secret
 from kubeauth.errors import TLSError
+from tests.support.cases import each_case
 
 ROOT = trustme.CA()
 INTERMEDIATE = ROOT.create_child_ca()
@@ -130,7 +131,7 @@ def test_an_empty_ca_file_trusts_nothing_k50(tmp_path: Path) -> None:
     assert "unable to get" in handshake(config(ca_file=str(tmp_path / "ca")), Server(LEAF))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "data",
     [b"garbage", b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", b"\xff\xfe",
      b"-----BEGIN CERTIFICATE-----", b"-----BEGIN PRIVATE KEY-----\ns3ntinel\n-----END PRIVATE KEY-----\n"],

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kubeauth.transports._http11 import _MAX_HEADER_SIZE, RequestEncoder, ResponseParser
+from tests.support.cases import each_case
 
 
 class Illegal(Exception):
@@ -45,7 +46,7 @@ class TestRequests:
         assert (request.closes_connection, request.requests_upgrade) == (False, False)
         assert outgoing("GET", b"/", (b"upgrade", b"spdy/3.1")).requests_upgrade
 
-    @pytest.mark.parametrize(
+    @each_case(
         ("method", "target", "name", "value"),
         [
             ("GET", b"/", b"A", b"1\r\nEvil: 2"),
@@ -91,7 +92,7 @@ class TestRequests:
         with pytest.raises(Illegal, match="Host"):
             RequestEncoder("GET", b"/", [], Illegal)
 
-    @pytest.mark.parametrize(("name", "values"), [
+    @each_case(("name", "values"), [
         (b"Content-Length", (b"0", b"5")),
         (b"Content-Length", (b"5", b"0")),
         (b"Transfer-Encoding", (b"chunked", b"chunked")),
@@ -145,7 +146,7 @@ class TestAnswers:
             "network_stream": "s",
         }
 
-    @pytest.mark.parametrize(
+    @each_case(
         ("received", "body", "keeps"),
         [
             (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", b"ok", True),
@@ -220,7 +221,7 @@ class TestAnswers:
         answer, body = read(b"HTTP/1.1 403 X\r\nContent-Length: 2\r\n\r\nno", method="CONNECT")
         assert (answer.is_upgraded, body) == (False, b"no")
 
-    @pytest.mark.parametrize(
+    @each_case(
         "received",
         [
             b"\r\nHTTP/1.1 200 OK\r\n\r\n",
@@ -279,7 +280,7 @@ class TestAnswers:
         with pytest.raises(Broken, match="disconnected"):
             read(received)
 
-    @pytest.mark.parametrize(
+    @each_case(
         ("received", "why"),
         [
             (b"Content-Length: 5\r\n\r\nkube", "1 bytes missing"),
@@ -416,9 +417,9 @@ def with_framing(status: int, framing: bytes) -> bytes:
     return b"HTTP/1.1 %d X\r\n%b\r\n\r\n" % (status, framing) + final
 
 
-@pytest.mark.parametrize("framing", BAD_FRAMING)
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("status", [*BODILESS, 200, 206, 401, 404, 500])
+@each_case("framing", BAD_FRAMING)
+@each_case("method", METHODS)
+@each_case("status", [*BODILESS, 200, 206, 401, 404, 500])
 def test_bad_framing_is_rejected_also_where_there_is_no_body(
     status: int, method: str, framing: bytes
 ) -> None:
@@ -430,17 +431,15 @@ def test_bad_framing_is_rejected_also_where_there_is_no_body(
     assert "Content-Length" in str(caught.value) or "Transfer-Encoding" in str(caught.value)
 
 
-@pytest.mark.parametrize("framing", BAD_FRAMING)
-@pytest.mark.parametrize(("method", "status"), [("GET", 101), ("CONNECT", 200), ("CONNECT", 403)])
+@each_case("framing", BAD_FRAMING)
+@each_case(("method", "status"), [("GET", 101), ("CONNECT", 200), ("CONNECT", 403)])
 def test_bad_framing_is_rejected_before_switching_protocols(method: str, status: int, framing: bytes) -> None:
     with pytest.raises(Broken, match=r"Content-Length|Transfer-Encoding"):
         read(b"HTTP/1.1 %d X\r\n%b\r\n\r\n" % (status, framing), method=method, upgrades=True)
 
 
-@pytest.mark.parametrize("framing", GOOD_FRAMING)
-@pytest.mark.parametrize(
-    ("method", "status"), [*[("GET", status) for status in BODILESS], ("HEAD", 200), ("HEAD", 404)]
-)
+@each_case("framing", GOOD_FRAMING)
+@each_case(("method", "status"), [*[("GET", status) for status in BODILESS], ("HEAD", 200), ("HEAD", 404)])
 def test_right_framing_is_read_as_h11_reads_it_where_there_is_no_body(
     method: str, status: int, framing: bytes
 ) -> None:
