@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import os
 import re
@@ -228,6 +229,7 @@ def test_extras_exist(page: Path) -> None:
     assert named <= set(known)
 
 
+@functools.cache
 def loggers() -> set[str]:
     sources = (path.read_text() for path in (ROOT / "kubeauth").rglob("*.py"))
     return {name for text in sources for name in re.findall(r'getLogger\("([\w.]+)"\)', text)}
