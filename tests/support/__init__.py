@@ -19,6 +19,7 @@ Servers
     recording       records the traffic between two programs
 
 Checks
+    cases           each_case: a table of cases in one test, which lists all cases that fail
     residue         descriptors, threads, processes and files that a test must not leave behind
     frames          which frames of a traceback are kubeauth's
     observers       an Observer that counts events
