@@ -86,22 +86,6 @@ def skip_optional_imports() -> None:
 # ssl
 
 
-def close_half_wrapped_socket(error: OSError) -> None:
-    """Close the socket that SSLContext.wrap_socket leaves open if the connection was reset before it.
-
-    CPython 3.11 has detached the original socket by then, and raises without closing the new one. The only
-    reference to it is a local variable in the traceback.
-    """
-    from ssl import SSLSocket
-
-    trace = error.__traceback__
-    while trace is not None:
-        candidate = trace.tb_frame.f_locals.get("self")
-        if isinstance(candidate, SSLSocket):
-            candidate.close()
-        trace = trace.tb_next
-
-
 def shut_down(connection: socket.socket, how: int) -> None:
     """Shut down a socket without removing its TLS layer.
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import argparse
 import ast
 import asyncio
-import os
 import pickle
 import re
-import select
 import socket
 import ssl
-import struct
 import subprocess
 import sys
 import threading
@@ -26,7 +23,7 @@ import httpx2
 import pytest
 
 import kubeauth
-from kubeauth import _compat, ssl_context
+from kubeauth import _compat
 from kubeauth.testing import Answer, APIServer, Authority
 from tests.support.raw_server import RawServer, once
 
@@ -182,25 +179,6 @@ def test_a_socket_that_was_shut_down_still_has_its_tls(authority: Authority) -> 
 
 
 # aiohttp
-
-
-def test_a_connection_reset_before_the_handshake_leaves_no_socket_open(authority: Authority) -> None:
-    """With an SSLContext of the standard library, CPython 3.11 leaves it to the garbage collector."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        client = socket.create_connection(listener.getsockname())
-        accepted, _ = listener.accept()
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        accepted.close()  # resets the connection
-        reset = select.poll()
-        reset.register(client, select.POLLERR | select.POLLHUP)
-        assert reset.poll(60_000)
-        descriptor = client.fileno()
-        context = ssl_context(kubeauth.ClientConfig(server="https://h", ca_data=authority.pem))
-        with pytest.raises(OSError, match="reset") as caught:
-            context.wrap_socket(client, server_hostname="h")
-        with pytest.raises(OSError, match="Bad file descriptor"):
-            os.fstat(descriptor)
-    assert caught.value.__traceback__ is not None  # which references the socket
 
 
 def test_the_request_info_of_aiohttp_is_replaced_in_what_errors_show() -> None:

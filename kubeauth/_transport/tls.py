@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from kubeauth._compat import close_half_wrapped_socket, shut_down
+from kubeauth._compat import shut_down
 from kubeauth._config.client_config import ClientConfig
 from kubeauth._config.files import describe_os_error, read_file, split_pem_certificates
 from kubeauth._config.validate import redact_path
@@ -61,9 +61,10 @@ def build_cluster_context(
     config: ClientConfig, trust: Trust, client_certificate: ClientCertificate | None = None
 ) -> ssl.SSLContext:
     """Return the context for connections to the cluster: CA, server name and client certificate."""
-    context = _ClusterContext(ssl.PROTOCOL_TLS_CLIENT)
     if config.tls_server_name:
-        _set_server_name(context, config.tls_server_name)
+        context: ssl.SSLContext = _build_named_context(config.tls_server_name)
+    else:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.sslsocket_class = _CountedSocket
     context.sslobject_class = _CountedObject
     _configure(context, config, trust)
@@ -72,13 +73,14 @@ def build_cluster_context(
     return context
 
 
-def _set_server_name(context: _ClusterContext, name: str) -> None:
+def _build_named_context(name: str) -> ssl.SSLContext:
+    context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
     # As Go: a trailing dot is ignored, and an IPv6 address may be in brackets.
     context.server_name = name.removesuffix(".").removeprefix("[").removesuffix("]")
     try:
         if context.server_name:
             context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO())
-            return
+            return context
     except (ValueError, TypeError):  # also UnicodeError, a ValueError
         pass
     raise TLSError(f"tls-server-name {name!r} is not a valid server name. Check it in the kubeconfig.")
@@ -171,8 +173,8 @@ class _CountedObject(ssl.SSLObject):
         super().do_handshake()
 
 
-class _ClusterContext(ssl.SSLContext):
-    """Sends and verifies `server_name`, if set, whatever host it connects to.
+class _NamedContext(ssl.SSLContext):
+    """Sends and verifies one server name, whatever host it connects to.
 
     A request extension could do that too, but httpcore ignores it behind an HTTP proxy.
     """
@@ -188,18 +190,14 @@ class _ClusterContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLSocket:
-        try:
-            return super().wrap_socket(
-                sock,
-                server_side,
-                do_handshake_on_connect,
-                suppress_ragged_eofs,
-                self.server_name or server_hostname,
-                session,
-            )
-        except OSError as error:
-            close_half_wrapped_socket(error)
-            raise
+        return super().wrap_socket(
+            sock,
+            server_side,
+            do_handshake_on_connect,
+            suppress_ragged_eofs,
+            self.server_name or server_hostname,
+            session,
+        )
 
     def wrap_bio(
         self,
