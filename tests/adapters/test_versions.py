@@ -60,7 +60,7 @@ def test_what_there_is() -> None:
         ["kubernetes", "kubernetes_aio", "kubernetes_asyncio", "lightkube", "kr8s", "httpx2_k8s"]
     )
     with pytest.raises(AttributeError, match="no attribute 'nope'"):
-        getattr(adapters, "nope")  # noqa: B009 -- by a name that is none
+        getattr(adapters, "nope")  # noqa: B009 -- an unknown name
 
 
 @pytest.mark.slow

@@ -252,7 +252,7 @@ def test_whoever_waits_gets_the_file_that_took_its_place_o7(path: Path) -> None:
         assert entry(path).write(NEW, 1.0) is None
         with exclusive_lock(
             str(path), 0.0
-        ) as mine:  # the new file is free, but nobody else is let in with us
+        ) as mine:  # the new file is free, but no other process gets the lock
             order.append(f"first {mine}")
     thread.join()
     assert "second" in order

@@ -858,7 +858,7 @@ class TestRotation:
 
 
 class TestKubeAuth:
-    """The variant for header credentials, on a client that somebody else has set up."""
+    """The variant for header credentials, on a client that the caller has configured."""
 
     def client(self, variant: ClientVariant, cluster: Cluster, script: ShellPlugin, clock: FakeClock) -> Any:
         config = config_of(cluster.server, script)

@@ -15,7 +15,7 @@ def test_every_name_is_there_when_it_is_asked_for() -> None:
         getattr(discovery, name).__module__.startswith("kubeauth.discovery._") for name in dir(discovery)
     )
     with pytest.raises(AttributeError, match="has no attribute 'nope'"):
-        getattr(discovery, "nope")  # noqa: B009 -- by a name that is none
+        getattr(discovery, "nope")  # noqa: B009 -- an unknown name
 
 
 def test_a_token_costs_neither_http_nor_cryptography() -> None:

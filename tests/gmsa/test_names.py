@@ -13,7 +13,7 @@ def test_every_name_is_there_when_it_is_asked_for() -> None:
     for name in gmsa.__all__:
         assert getattr(gmsa, name).__name__ == name
     with pytest.raises(AttributeError, match=r"'kubeauth\.gmsa' has no attribute 'nope'"):
-        getattr(gmsa, "nope")  # noqa: B009 -- by a name that is none
+        getattr(gmsa, "nope")  # noqa: B009 -- an unknown name
 
 
 def test_deciding_imports_neither_http_nor_a_server() -> None:

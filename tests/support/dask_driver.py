@@ -1,4 +1,4 @@
-"""Somebody who uses Dask: `python -m tests.support.dask_driver ADDRESS KUBECONFIG WORKERS MARKER`. Prints JSON.
+"""A program that uses Dask: `python -m tests.support.dask_driver ADDRESS KUBECONFIG WORKERS MARKER`. Prints JSON.
 
 Sends a config to workers, and what must not be sent; and at last a marker, in two forms, so that whoever listens can
 show that they would have heard it.

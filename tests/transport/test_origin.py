@@ -15,7 +15,7 @@ from tests.support.clients import ClientVariant, Driver
 
 
 @pytest.fixture
-def stranger(public: Authority, authority: Authority) -> Iterator[APIServer]:
+def other_origin(public: Authority, authority: Authority) -> Iterator[APIServer]:
     """Another server: it has a public certificate, and asks for ones of the cluster's CA."""
     with APIServer(authority=public, client_authority=authority) as it:
         yield it
@@ -43,16 +43,16 @@ def assert_nothing_of_ours(request: Received) -> None:
 
 
 def test_an_absolute_url_to_a_stranger(
-    variant: ClientVariant, server: APIServer, stranger: APIServer, plain: APIServer
+    variant: ClientVariant, server: APIServer, other_origin: APIServer, plain: APIServer
 ) -> None:
     with variant.client(everything(server)) as client:
-        for other in (stranger, plain, stranger):
+        for other in (other_origin, plain, other_origin):
             assert client.get(f"{other.url}/version").status_code == 200
             assert_nothing_of_ours(other.requests[-1])
         assert client.get(f"{server.url}/version").status_code == 200
     assert (server.requests[0].user, server.requests[0].common_name) == ("alice", "carol")
     # One transport for all others, made once.
-    assert {request.connection for request in stranger.requests} == {1}
+    assert {request.connection for request in other_origin.requests} == {1}
 
 
 def test_the_same_by_other_spellings_is_a_stranger(
@@ -95,7 +95,7 @@ def test_a_default_port_is_the_same_as_none(variant: ClientVariant) -> None:
     assert seen == ours * 3
 
 
-Face_Client = Callable[[ClientVariant, ClientConfig], Any]
+NewClient = Callable[[ClientVariant, ClientConfig], Any]
 
 
 def by_client(variant: ClientVariant, config: ClientConfig) -> Any:
@@ -114,7 +114,7 @@ def by_transport(variant: ClientVariant, config: ClientConfig) -> Any:
 def by_auth(variant: ClientVariant, config: ClientConfig) -> Any:
     config = dataclasses.replace(config, impersonate=None)
     verify = variant.kubeauth.ssl_context(config)
-    # Trust for the strangers too: their certificate is not what is tested.
+    # Trust for the other origins too: their certificate is not what is tested.
     verify.set_default_verify_paths()
 
     def make() -> Any:
@@ -126,7 +126,7 @@ def by_auth(variant: ClientVariant, config: ClientConfig) -> Any:
 
 @pytest.mark.parametrize("way", [by_client, by_transport, by_auth])
 class TestRedirects:
-    def follow(self, variant: ClientVariant, way: Face_Client, server: APIServer, target: str) -> Driver:
+    def follow(self, variant: ClientVariant, way: NewClient, server: APIServer, target: str) -> Driver:
         server.on("GET", "/from", Answer(307, headers={"Location": target}))
         with way(variant, everything(server)) as client:
             response = client.get("/from")
@@ -135,26 +135,26 @@ class TestRedirects:
             return client  # type: ignore[no-any-return]
 
     def test_to_another_port(
-        self, variant: ClientVariant, way: Face_Client, server: APIServer, stranger: APIServer
+        self, variant: ClientVariant, way: NewClient, server: APIServer, other_origin: APIServer
     ) -> None:
-        self.follow(variant, way, server, f"{stranger.url}/version")
+        self.follow(variant, way, server, f"{other_origin.url}/version")
         assert server.requests[0].user == "alice"
-        assert_nothing_of_ours(stranger.requests[0])
+        assert_nothing_of_ours(other_origin.requests[0])
 
     def test_down_to_http(
-        self, variant: ClientVariant, way: Face_Client, server: APIServer, plain: APIServer
+        self, variant: ClientVariant, way: NewClient, server: APIServer, plain: APIServer
     ) -> None:
         self.follow(variant, way, server, f"{plain.url}/version")
         assert_nothing_of_ours(plain.requests[0])
 
     def test_to_another_host(
-        self, variant: ClientVariant, way: Face_Client, server: APIServer, stranger: APIServer
+        self, variant: ClientVariant, way: NewClient, server: APIServer, other_origin: APIServer
     ) -> None:
-        self.follow(variant, way, server, stranger.url.replace("127.0.0.1", "localhost") + "/version")
-        assert_nothing_of_ours(stranger.requests[0])
+        self.follow(variant, way, server, other_origin.url.replace("127.0.0.1", "localhost") + "/version")
+        assert_nothing_of_ours(other_origin.requests[0])
 
     def test_to_another_host_and_back(
-        self, variant: ClientVariant, way: Face_Client, server: APIServer, plain: APIServer
+        self, variant: ClientVariant, way: NewClient, server: APIServer, plain: APIServer
     ) -> None:
         plain.on("GET", "/back", Answer(307, headers={"Location": f"{server.url}/version"}))
         server.on("GET", "/from", Answer(307, headers={"Location": f"{plain.url}/back"}))
@@ -162,7 +162,7 @@ class TestRedirects:
             client.get("/from")
         assert_nothing_of_ours(plain.requests[0])
 
-    def test_to_the_same_origin(self, variant: ClientVariant, way: Face_Client, server: APIServer) -> None:
+    def test_to_the_same_origin(self, variant: ClientVariant, way: NewClient, server: APIServer) -> None:
         server.on("GET", "/from", Answer(307, headers={"Location": "/version"}))
         with way(variant, everything(server)) as client:
             assert client.get("/from").status_code == 200
@@ -170,12 +170,12 @@ class TestRedirects:
 
 
 def test_an_upgrade_to_https_is_another_origin(
-    variant: ClientVariant, plain: APIServer, stranger: APIServer
+    variant: ClientVariant, plain: APIServer, other_origin: APIServer
 ) -> None:
-    plain.on("GET", "/from", Answer(307, headers={"Location": f"{stranger.url}/version"}))
+    plain.on("GET", "/from", Answer(307, headers={"Location": f"{other_origin.url}/version"}))
     with variant.client(plain.config(token="t"), follow_redirects=True) as client:
         assert client.get("/from").status_code == 200
-    assert_nothing_of_ours(stranger.requests[0])
+    assert_nothing_of_ours(other_origin.requests[0])
 
 
 def test_the_certificate_of_a_stranger_is_verified_though_the_clusters_is_not(
@@ -192,15 +192,17 @@ def test_the_certificate_of_a_stranger_is_verified_though_the_clusters_is_not(
 
 
 def test_tls_server_name_is_not_asked_of_strangers(
-    variant: ClientVariant, server: APIServer, stranger: APIServer, authority: Authority
+    variant: ClientVariant, server: APIServer, other_origin: APIServer, authority: Authority
 ) -> None:
     pair = authority.server("kubernetes.default")
     with APIServer(authority=authority, certificate=pair) as named:
         with variant.client(everything(named, tls_server_name="kubernetes.default")) as client:
             assert client.get("/version").status_code == 200
-            assert client.get(stranger.url.replace("127.0.0.1", "localhost") + "/version").status_code == 200
+            assert (
+                client.get(other_origin.url.replace("127.0.0.1", "localhost") + "/version").status_code == 200
+            )
         assert named.requests[0].sni == "kubernetes.default"
-    assert stranger.requests[0].sni == "localhost"
+    assert other_origin.requests[0].sni == "localhost"
 
 
 class TestKubeAuth:

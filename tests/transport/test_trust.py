@@ -24,7 +24,7 @@ def refused(variant: ClientVariant, server: APIServer, ca: bytes | None) -> Any:
     with variant.client(server.config(ca_data=ca)) as client, pytest.raises(ServerCertificateError) as caught:
         client.get("/version")
     error: Any = caught.value
-    # Whoever handles errors of httpx handles this one, with its request.
+    # A handler for errors of httpx catches this one, with its request.
     assert isinstance(error, variant.library.ConnectError)
     assert error.request.url.path == "/version"
     assert isinstance(error.__cause__, variant.library.ConnectError)

@@ -1018,4 +1018,4 @@ def test_the_names_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(kubeauth.transports, "httpx2")
     assert issubclass(kubeauth.transports.httpx2.DirectTransport, httpx2.BaseTransport)
     with pytest.raises(AttributeError, match="has no attribute 'nope'"):
-        getattr(kubeauth.transports, "nope")  # noqa: B009 -- by a name that is none
+        getattr(kubeauth.transports, "nope")  # noqa: B009 -- an unknown name
