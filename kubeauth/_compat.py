@@ -86,6 +86,41 @@ def skip_optional_imports() -> None:
 # ssl
 
 
+class CreatedByContext:
+    """A base of SSLSocket and SSLObject subclasses: verifies `server_name`, and is closed after an error.
+
+    Methods of an SSLContext subclass could do both, but anyio calls those of a subclass in a worker thread,
+    and waits for one if the application uses all of them.
+    """
+
+    server_name: str | None = None
+
+    @classmethod
+    def _create(cls, *args: Any, server_hostname: str | None = None, **options: Any) -> Any:
+        create = super()._create  # type: ignore[misc]
+        try:
+            return create(*args, server_hostname=cls.server_name or server_hostname, **options)
+        except OSError as error:
+            _close_socket_of(error)
+            raise
+
+
+def _close_socket_of(error: OSError) -> None:
+    """Close the socket that SSLContext.wrap_socket leaves open if the connection was reset before it.
+
+    CPython 3.11 has detached the original socket by then, and raises without closing the new one. The only
+    reference to it is a local variable in the traceback.
+    """
+    from ssl import SSLSocket
+
+    trace = error.__traceback__
+    while trace is not None:
+        candidate = trace.tb_frame.f_locals.get("self")
+        if isinstance(candidate, SSLSocket):
+            candidate.close()
+        trace = trace.tb_next
+
+
 def shut_down(connection: socket.socket, how: int) -> None:
     """Shut down a socket without removing its TLS layer.
 

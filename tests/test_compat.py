@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import ast
 import asyncio
+import os
 import pickle
 import re
+import select
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -23,7 +26,7 @@ import httpx2
 import pytest
 
 import kubeauth
-from kubeauth import _compat
+from kubeauth import _compat, ssl_context
 from kubeauth.testing import Answer, APIServer, Authority
 from tests.support.raw_server import RawServer, once
 
@@ -176,6 +179,42 @@ def test_a_socket_that_was_shut_down_still_has_its_tls(authority: Authority) -> 
 
     assert has_tls_after(lambda connection: _compat.shut_down(connection, socket.SHUT_RDWR))
     assert not has_tls_after(lambda connection: connection.shutdown(socket.SHUT_RDWR))
+
+
+def reset_connection() -> socket.socket:
+    """Return a socket whose peer has reset the connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        accepted, _ = listener.accept()
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        accepted.close()  # resets the connection
+        reset = select.poll()
+        reset.register(client, select.POLLERR | select.POLLHUP)
+        assert reset.poll(60_000)
+    return client
+
+
+@pytest.mark.parametrize("tls_server_name", [None, "other.example"])
+def test_a_connection_reset_before_the_handshake_leaves_no_socket_open(
+    authority: Authority, tls_server_name: str | None
+) -> None:
+    """With an SSLSocket of the standard library, CPython 3.11 leaves it to the garbage collector."""
+    config = kubeauth.ClientConfig(server="https://h", ca_data=authority.pem, tls_server_name=tls_server_name)
+    client = reset_connection()
+    descriptor = client.fileno()
+
+    with pytest.raises(OSError, match="reset") as caught:
+        ssl_context(config).wrap_socket(client, server_hostname="h")
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    assert caught.value.__traceback__ is not None  # which references the socket
+
+
+def test_contexts_are_not_subclasses_whose_methods_anyio_calls_in_threads(authority: Authority) -> None:
+    config = kubeauth.ClientConfig(server="https://h", ca_data=authority.pem, tls_server_name="other.example")
+
+    assert type(ssl_context(config)) is ssl.SSLContext
 
 
 # aiohttp

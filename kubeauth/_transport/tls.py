@@ -8,9 +8,8 @@ import ssl
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
 
-from kubeauth._compat import shut_down
+from kubeauth._compat import CreatedByContext, shut_down
 from kubeauth._config.client_config import ClientConfig
 from kubeauth._config.files import describe_os_error, read_file, split_pem_certificates
 from kubeauth._config.validate import redact_path
@@ -61,29 +60,34 @@ def build_cluster_context(
     config: ClientConfig, trust: Trust, client_certificate: ClientCertificate | None = None
 ) -> ssl.SSLContext:
     """Return the context for connections to the cluster: CA, server name and client certificate."""
-    if config.tls_server_name:
-        context: ssl.SSLContext = _build_named_context(config.tls_server_name)
-    else:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.sslsocket_class = _CountedSocket
     context.sslobject_class = _CountedObject
+    if config.tls_server_name:
+        _set_server_name(context, config.tls_server_name)
     _configure(context, config, trust)
     if client_certificate is not None:
         load_client_cert(context, client_certificate)
     return context
 
 
-def _build_named_context(name: str) -> ssl.SSLContext:
-    context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
+def _set_server_name(context: ssl.SSLContext, name: str) -> None:
+    """Send and verify this name, whatever host the context connects to.
+
+    A request extension could do that too, but httpcore ignores it behind an HTTP proxy.
+    """
     # As Go: a trailing dot is ignored, and an IPv6 address may be in brackets.
-    context.server_name = name.removesuffix(".").removeprefix("[").removesuffix("]")
+    server_name = name.removesuffix(".").removeprefix("[").removesuffix("]")
     try:
-        if context.server_name:
-            context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO())
-            return context
+        ascii_name = server_name.encode("idna").decode("ascii")
+        context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=ascii_name)
     except (ValueError, TypeError):  # also UnicodeError, a ValueError
-        pass
-    raise TLSError(f"tls-server-name {name!r} is not a valid server name. Check it in the kubeconfig.")
+        ascii_name = ""
+    if not ascii_name:
+        raise TLSError(f"tls-server-name {name!r} is not a valid server name. Check it in the kubeconfig.")
+    attributes = {"server_name": ascii_name}
+    context.sslsocket_class = type("_NamedSocket", (_CountedSocket,), attributes)
+    context.sslobject_class = type("_NamedObject", (_CountedObject,), attributes)
 
 
 def build_proxy_context(config: ClientConfig, trust: Trust) -> ssl.SSLContext:
@@ -158,7 +162,7 @@ _handshakes: ContextVar[int] = ContextVar("kubeauth_handshakes", default=0)
 get_handshake_count = _handshakes.get
 
 
-class _CountedSocket(ssl.SSLSocket):
+class _CountedSocket(CreatedByContext, ssl.SSLSocket):
     def do_handshake(self, block: bool = False) -> None:
         _handshakes.set(_handshakes.get() + 1)
         super().do_handshake(block)
@@ -167,47 +171,10 @@ class _CountedSocket(ssl.SSLSocket):
         shut_down(self, how)
 
 
-class _CountedObject(ssl.SSLObject):
+class _CountedObject(CreatedByContext, ssl.SSLObject):
     def do_handshake(self) -> None:
         _handshakes.set(_handshakes.get() + 1)
         super().do_handshake()
-
-
-class _NamedContext(ssl.SSLContext):
-    """Sends and verifies one server name, whatever host it connects to.
-
-    A request extension could do that too, but httpcore ignores it behind an HTTP proxy.
-    """
-
-    server_name: str | None = None
-
-    def wrap_socket(
-        self,
-        sock: Any,
-        server_side: bool = False,
-        do_handshake_on_connect: bool = True,
-        suppress_ragged_eofs: bool = True,
-        server_hostname: str | bytes | None = None,
-        session: ssl.SSLSession | None = None,
-    ) -> ssl.SSLSocket:
-        return super().wrap_socket(
-            sock,
-            server_side,
-            do_handshake_on_connect,
-            suppress_ragged_eofs,
-            self.server_name or server_hostname,
-            session,
-        )
-
-    def wrap_bio(
-        self,
-        incoming: ssl.MemoryBIO,
-        outgoing: ssl.MemoryBIO,
-        server_side: bool = False,
-        server_hostname: str | bytes | None = None,
-        session: ssl.SSLSession | None = None,
-    ) -> ssl.SSLObject:
-        return super().wrap_bio(incoming, outgoing, server_side, self.server_name or server_hostname, session)
 
 
 CA_INTERVAL = 300.0

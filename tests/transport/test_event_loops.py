@@ -78,15 +78,23 @@ def test_files_are_read_and_contexts_built_off_the_loop(
     assert all("MainThread" not in names for names in where.values())
 
 
+@pytest.mark.parametrize("tls_server_name", [None, "localhost"])
 def test_an_application_that_uses_every_thread_does_not_hold_us_up(
-    async_variant: ClientVariant, server: APIServer, tmp_path: Path, clock: FakeClock
+    async_variant: ClientVariant,
+    server: APIServer,
+    tmp_path: Path,
+    clock: FakeClock,
+    tls_server_name: str | None,
 ) -> None:
     path = tmp_path / "token"
     path.write_text("alices-token")
     files = tmp_path / "c.pem", tmp_path / "k.pem"
     server.authority.client("carol").write(*files)
     config = server.config(
-        token_file=str(path), client_cert_file=str(files[0]), client_key_file=str(files[1])
+        token_file=str(path),
+        client_cert_file=str(files[0]),
+        client_key_file=str(files[1]),
+        tls_server_name=tls_server_name,
     )
     release, busy = threading.Event(), threading.Semaphore(0)
 

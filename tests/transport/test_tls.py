@@ -209,6 +209,16 @@ def test_the_host_is_verified_and_tls_server_name_replaces_it_k51() -> None:
     assert "Hostname mismatch" in handshake(other, server, host="localhost")
 
 
+@pytest.mark.parametrize("name", [".", "..", "a..b", "x" * 64, "a\0b"])
+def test_a_tls_server_name_that_is_no_host_name_is_an_error_k51(name: str) -> None:
+    with pytest.raises(TLSError) as raised:
+        kubeauth.ssl_context(config(ca_data=pem(ROOT), tls_server_name=name))
+
+    assert str(raised.value) == (
+        f"tls-server-name {name!r} is not a valid server name. Check it in the kubeconfig."
+    )
+
+
 def test_tls_server_name_holds_for_event_loops_too_k51() -> None:
     """They use wrap_bio, with positional arguments."""
     context = kubeauth.ssl_context(config(ca_data=pem(ROOT), tls_server_name="api.internal"))
