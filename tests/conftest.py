@@ -23,11 +23,12 @@ from tests.support.clients import DIRECT, VARIANTS, ClientVariant, covering_set
 from tests.support.residue import set_aside
 
 # No test asserts a time, so neither does hypothesis: the machine may be busy.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
+settings.register_profile("full", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("full"), max_examples=25)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("quick" if config.getoption("--quick") else "full")
     # A shell ignores Ctrl-C in background jobs, and the processes that tests start would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -40,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick",
         action="store_true",
-        help="no slow tests, and of the client variants a covering set, as `make test` does",
+        help="no slow tests, of the client variants a covering set, and fewer random examples: `make test`",
     )
 
 
@@ -54,7 +55,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     covering = {name: covering_set(found) for name, found in variants.items()}
 
     def is_quick(item: pytest.Item) -> bool:
-        if item.get_closest_marker("slow"):
+        if item.get_closest_marker("slow") or item.get_closest_marker("oracle"):
             return False
         variant = _variant_of(item)
         if variant is None or item.get_closest_marker("every_variant"):

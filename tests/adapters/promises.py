@@ -174,6 +174,7 @@ class Promises:
         assert len(server.requests) == 1
         assert len(plugin.runs) == 2
 
+    @pytest.mark.slow
     def test_a_crowd_is_one_run(
         self, open: Open, runtime: str, server: APIServer, config: ClientConfig, plugin: PluginScript
     ) -> None:

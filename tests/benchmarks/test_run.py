@@ -18,7 +18,7 @@ from benchmarks.results import Listed, Results
 from benchmarks.stage import ROOT, Sizes
 
 # Some fifty programs are started for the first of them, and the machine may be busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 TINY = Sizes(
     added_rounds=1,

@@ -18,6 +18,8 @@ from benchmarks.stage import Kept, Round, Sizes, Stage, in_turn
 from benchmarks.subjects import Subject
 from benchmarks.worker import Threads, failure
 
+pytestmark = pytest.mark.slow
+
 READY = "import sys, os, time, json; print('{}', flush=True); order = sys.stdin.readline(); "
 
 

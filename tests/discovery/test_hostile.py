@@ -460,6 +460,7 @@ FLOODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FLOODS)
 def test_a_flood_is_turned_off_early_a66_a90(runtime: Runtime, cluster: Cluster, kind: str) -> None:
     first, part, why = FLOODS[kind]

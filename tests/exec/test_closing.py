@@ -24,7 +24,10 @@ from tests.support.clients import VARIANTS, ClientVariant, Driver
 from tests.support.misbehaving import Misbehaving
 from tests.support.residue import is_alive, no_residue, wait_until
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="these plugins are for POSIX")
+pytestmark = [
+    pytest.mark.every_variant,
+    pytest.mark.skipif(os.name != "posix", reason="these plugins are for POSIX"),
+]
 
 ASYNC = pytest.mark.parametrize(
     "variant", [ClientVariant(httpx, "asyncio"), ClientVariant(httpx2, "trio")], ids=str

@@ -145,6 +145,7 @@ class TestForEver:
 
 @WAYS
 class TestThenFine:
+    @pytest.mark.every_variant
     @pytest.mark.parametrize("body", [b"", b"x" * 100_000])
     def test_repeated_with_its_body(
         self,

@@ -441,6 +441,7 @@ def test_half_a_body_keeps_no_other_client_out_b19(tmp_path: Path, authority: Au
     serving(tmp_path, authority, work, PATIENT)
 
 
+@pytest.mark.slow
 @pytest.mark.attack(
     "GMSA webhook",
     "connection flood, before and after the handshake",

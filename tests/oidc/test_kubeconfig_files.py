@@ -304,6 +304,7 @@ def processes(kubeconfig: Kubeconfig) -> Iterator[list[Process]]:
         yield [stack.enter_context(process) for process in started]
 
 
+@pytest.mark.slow
 def test_of_many_processes_one_renews_and_all_use_it_o7_o8(
     issuer: Issuer, server: APIServer, kubeconfig: Kubeconfig, processes: list[Process]
 ) -> None:

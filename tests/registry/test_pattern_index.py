@@ -39,6 +39,7 @@ NEAR_IMAGES = st.tuples(
 ).map("".join)
 
 
+@pytest.mark.slow
 @given(st.lists(NEAR | PATTERNS | made_of(PLAIN), max_size=40), st.lists(NEAR_IMAGES | IMAGES, max_size=10))
 @settings(max_examples=300)
 def test_the_index_finds_what_trying_each_finds_2_8(patterns: list[str], images: list[str]) -> None:
@@ -87,6 +88,7 @@ GROWING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "image"), [row[1:] for row in GROWING], ids=[row[0] for row in GROWING])
 def test_work_grows_with_what_matches_and_not_with_all_there_are(pattern: str, image: str) -> None:
     """Counted in instructions of Python: to look at each pattern would take one for each, at the least."""

@@ -13,6 +13,8 @@ from kubeauth import ClientConfig, Secret
 from kubeauth.testing import Answer, APIServer, Authority, FakeClock
 from tests.support.clients import VARIANTS, ClientVariant
 
+pytestmark = pytest.mark.every_variant
+
 
 @pytest.fixture
 def moody(server: APIServer) -> APIServer:

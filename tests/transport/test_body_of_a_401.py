@@ -17,6 +17,8 @@ from tests.support.callers import HeldPlugin
 from tests.support.clients import ClientVariant
 from tests.support.residue import no_residue, wait_until
 
+pytestmark = pytest.mark.every_variant
+
 
 @pytest.fixture
 def plugin(tmp_path: Path) -> PluginScript:

@@ -17,6 +17,8 @@ from kubeauth._transport import base as _state
 from kubeauth.testing import Answer, APIServer, FakeClock
 from tests.support.clients import DIRECT, ClientVariant
 
+pytestmark = pytest.mark.every_variant
+
 ASYNC = [ClientVariant(library, runtime) for library in (httpx, httpx2) for runtime in ("asyncio", "trio")]
 ASYNC += [variant for variant in DIRECT if variant.is_async]
 

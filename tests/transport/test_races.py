@@ -18,6 +18,8 @@ from kubeauth.testing import Answer, APIServer, Authority, FakeClock
 from tests.support.clients import VARIANTS, ClientVariant, Driver
 from tests.support.residue import wait_until
 
+pytestmark = pytest.mark.every_variant
+
 BURST = 8
 
 

@@ -77,6 +77,7 @@ class TestClientCertificate:
                 wait_until(lambda: server.open_connections == 1)
         assert [request.user for request in server.requests] == ["carol", "dave", "erin"]
 
+    @pytest.mark.every_variant
     def test_an_upgraded_connection_lives_on_c16(
         self, variant: ClientVariant, server: APIServer, files: tuple[Path, Path], clock: FakeClock
     ) -> None:

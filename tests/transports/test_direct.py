@@ -702,6 +702,7 @@ def run_of(driver: Driver) -> Callable[..., Any]:
 
 
 class TestEventLoops:
+    @pytest.mark.every_variant
     @pytest.mark.parametrize("variant", ASYNC, ids=str)
     def test_a_cancelled_request_leaves_nothing_behind(
         self, variant: ClientVariant, authority: Authority
@@ -736,6 +737,7 @@ class TestEventLoops:
 
             anyio.run(main, backend=variant.runtime)
 
+    @pytest.mark.every_variant
     @pytest.mark.parametrize("variant", ASYNC, ids=str)
     def test_a_request_that_was_cancelled_before_is_not_sent(self, variant: ClientVariant) -> None:
         """Though there is a connection for it that would take it at once. As httpx has it."""
