@@ -7,8 +7,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# .ci/run has one of its own.
-PYTEST ?= $(BIN)/python -m pytest
+PYTEST := $(BIN)/python -m pytest
 UV := $(shell command -v uv 2>/dev/null)
 READY := $(VENV)/.ready
 DOCS_VENV ?= .venv-docs
@@ -68,6 +67,10 @@ test-full: $(READY) ## Run all tests but those of load and end to end (COVERAGE=
 	$(PYTEST) -q -m "not load and not e2e and not site" -n auto --dist worksteal \
 	  $(if $(COVERAGE),--cov --cov-report= --cov-fail-under=0)
 	$(if $(COVERAGE),$(BIN)/coverage report)
+
+.PHONY: test-stress
+test-stress: $(READY) ## Run all tests five times beside two CPU burners (STRESS_ARGS='--runs 1 --pause')
+	$(BIN)/python -m scripts.stress $(STRESS_ARGS)
 
 # Credentials that live for four seconds: this one has the machine to itself.
 BY_THE_CLOCK := tests/credentials/test_refresh_under_load.py
