@@ -30,5 +30,4 @@ The environment
     environment     the same variables, home and temporary directory on every machine
     before_imports  what must be set before kubeauth is imported
     ports           free ports for other programs
-    twice           pytest for `.ci/run`: runs failed tests again, alone
 """
