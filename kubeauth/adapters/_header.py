@@ -6,7 +6,7 @@ from kubeauth._config.client_config import ClientConfig
 from kubeauth._config.urls import choose_proxy
 from kubeauth._credentials.credential import Credential
 from kubeauth._credentials.refreshable import RefreshableSource
-from kubeauth._runtime import SYSTEM_CLOCK
+from kubeauth._runtime import Clock
 from kubeauth._transport.base import get_source
 from kubeauth._transport.redaction import redact_library_logs
 from kubeauth.adapters._ca_file import ca_file
@@ -20,8 +20,9 @@ _KEYS = ("BearerToken", "authorization")
 class HeaderSource:
     """The Authorization header of `config`, for as long as somebody's hook holds this."""
 
-    def __init__(self, config: ClientConfig, adapter: str) -> None:
+    def __init__(self, config: ClientConfig, adapter: str, clock: Clock) -> None:
         self._adapter = adapter
+        self._now = clock.monotonic
         if config.impersonate:
             raise ConfigError(f"a Configuration cannot hold impersonation. {self._instead}")
         if config.client_cert_data or config.client_key_data:
@@ -30,7 +31,7 @@ class HeaderSource:
                 f"its key would have to be written to one. {self._instead}"
             )
         redact_library_logs()
-        self._source = get_source(config)
+        self._source = get_source(config, clock=clock)
         self._is_plugin = config.exec is not None and isinstance(self._source, RefreshableSource)
         if isinstance(self._source, RefreshableSource):
             self._source.acquire(self)
@@ -46,13 +47,11 @@ class HeaderSource:
 
     def get(self) -> str | None:
         """The header as it must be now. Runs the plugin if need be, and raises what becomes of that."""
-        return self._checked(self._source.cached_if_fresh(SYSTEM_CLOCK.monotonic()) or self._source.get())
+        return self._checked(self._source.cached_if_fresh(self._now()) or self._source.get())
 
     async def aget(self) -> str | None:
         """As `get`, without holding up the event loop."""
-        return self._checked(
-            self._source.cached_if_fresh(SYSTEM_CLOCK.monotonic()) or await self._source.aget()
-        )
+        return self._checked(self._source.cached_if_fresh(self._now()) or await self._source.aget())
 
     def _checked(self, credential: Credential) -> str | None:
         # One beside an id-token is in files, which the Configuration has.

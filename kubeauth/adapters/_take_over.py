@@ -65,7 +65,7 @@ def take_over(api: Any, config: ClientConfig, version: str, clock: Clock) -> Tra
     return transport
 
 
-def fill_async(given: Configuration, config: ClientConfig, adapter: str) -> Configuration:
+def fill_async(given: Configuration, config: ClientConfig, adapter: str, clock: Clock) -> Configuration:
     """For a Configuration alone: where the server is, whom to trust, and a token for each request."""
     configuration: Any = given
     if not iscoroutinefunction(configuration.get_api_key_with_prefix):
@@ -73,7 +73,7 @@ def fill_async(given: Configuration, config: ClientConfig, adapter: str) -> Conf
             f"this version of {adapter} does not wait for its refresh_api_key_hook. Install 33 or newer, or "
             f"use kubeauth.adapters.{adapter}.api_client."
         )
-    source = HeaderSource(config, adapter)
+    source = HeaderSource(config, adapter, clock)
     fill(configuration, config)
     configuration.proxy = proxy_of(config)
     # As Go, which does not ask for all that OpenSSL's strict mode wants.

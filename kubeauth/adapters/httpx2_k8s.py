@@ -23,6 +23,7 @@ except ImportError as error:
 import httpx2
 
 from kubeauth._config.client_config import ClientConfig
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth._transport.base import resolve_config
 from kubeauth._transport.httpx2 import AsyncKubeTransport, KubeTransport
 from kubeauth._transport.options import reject_conflicting_options
@@ -43,16 +44,17 @@ def client(
     *,
     http2: bool = False,
     trust_env: bool = True,
+    clock: Clock = SYSTEM_CLOCK,
     **options: Unpack[Options],
 ) -> httpx2_k8s.KubeClient:
     """A KubeClient for the cluster of `config`, or for the one that kubectl would talk to.
 
     Credentials, trust and proxy are those of the config; `options` are httpx2-k8s's own. Without
-    `trust_env` no proxy is taken from the environment. Errors of kubeauth reach the caller as they are.
-    To be closed, or used in a `with`.
+    `trust_env` no proxy is taken from the environment. `clock` is for tests: kubeauth.testing.FakeClock.
+    Errors of kubeauth reach the caller as they are. To be closed, or used in a `with`.
     """
     config = _checked(config, options)
-    transport = KubeTransport(config, http2=http2, trust_env=trust_env)
+    transport = KubeTransport(config, http2=http2, trust_env=trust_env, clock=clock)
     return httpx2_k8s.KubeClient(_server(config), transport=transport, **options)
 
 
@@ -61,11 +63,12 @@ def async_client(
     *,
     http2: bool = False,
     trust_env: bool = True,
+    clock: Clock = SYSTEM_CLOCK,
     **options: Unpack[Options],
 ) -> httpx2_k8s.AsyncKubeClient:
     """As `client`, for event loops."""
     config = _checked(config, options)
-    transport = AsyncKubeTransport(config, http2=http2, trust_env=trust_env)
+    transport = AsyncKubeTransport(config, http2=http2, trust_env=trust_env, clock=clock)
     return httpx2_k8s.AsyncKubeClient(_server(config), transport=transport, **options)
 
 

@@ -32,6 +32,7 @@ import anyio
 import httpx
 
 from kubeauth._config.client_config import ClientConfig
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth._transport.base import resolve_config
 from kubeauth._transport.httpx import AsyncKubeTransport
 from kubeauth.adapters._versions import check_version
@@ -64,9 +65,9 @@ class _Signed:
     _session: Any
     _timeout: Any
 
-    def _use(self, config: ClientConfig) -> None:
+    def _use(self, config: ClientConfig, clock: Clock) -> None:
         self.auth = _Nobody(config)
-        self._transport = AsyncKubeTransport(config)
+        self._transport = AsyncKubeTransport(config, clock=clock)
 
     async def _create_session(self) -> None:
         if self._session is None or self._session.is_closed:
@@ -118,26 +119,27 @@ class Api(_Signed, kr8s.Api):
         _in_its_loop(self.aclose)
 
 
-def api(config: ClientConfig | None = None) -> Api:
+def api(config: ClientConfig | None = None, *, clock: Clock = SYSTEM_CLOCK) -> Api:
     """A kr8s.Api for the cluster of `config`, or for the one that kubectl would talk to.
 
     For `kr8s.get(..., api=)`, `Pod(..., api=)` and all the rest. As with kr8s.api(), whoever names no api
     gets the first that was made and is still held: this one, if there is no other. Nothing is sent before
-    it is used. Errors of kubeauth reach the caller as they are.
+    it is used. Errors of kubeauth reach the caller as they are. `clock` is for tests:
+    kubeauth.testing.FakeClock.
     """
     config = _checked(config)
 
     async def made() -> Api:
-        return _made(Api, config)
+        return _made(Api, config, clock)
 
     # Where all calls of the sync kr8s run: that is where it looks for the api to use when none is named.
     return _in_its_loop(made)
 
 
-async def aapi(config: ClientConfig | None = None) -> AsyncApi:
+async def aapi(config: ClientConfig | None = None, *, clock: Clock = SYSTEM_CLOCK) -> AsyncApi:
     """As `api`, for event loops: a kr8s.asyncio.Api."""
     config = await anyio.to_thread.run_sync(_checked, config)
-    return _made(AsyncApi, config)
+    return _made(AsyncApi, config, clock)
 
 
 def _checked(config: ClientConfig | None) -> ClientConfig:
@@ -149,9 +151,9 @@ _AnyApi = TypeVar("_AnyApi", Api, AsyncApi)
 _T = TypeVar("_T")
 
 
-def _made(kind: type[_AnyApi], config: ClientConfig) -> _AnyApi:
+def _made(kind: type[_AnyApi], config: ClientConfig, clock: Clock) -> _AnyApi:
     made = kind(bypass_factory=True)
-    made._use(config)
+    made._use(config, clock)
     return made
 
 

@@ -49,22 +49,29 @@ def api_client(
 
     Credentials are renewed and rotated while it runs, as with kubeauth.Client, also under a watch. Of a
     `configuration` of yours the settings for retries, connections and serialisation are kept; server, trust,
-    proxy and credentials are those of the config. Close it, or use it in a `with`.
+    proxy and credentials are those of the config. Close it, or use it in a `with`. `clock` is for tests:
+    kubeauth.testing.FakeClock.
 
     Raises ConfigError, TLSError or CredentialError for what is wrong with the config.
     """
     return ApiClient(given_config(config, **load_options), configuration, clock=clock)
 
 
-def configuration(config: ClientConfig | None = None, **load_options: Unpack[LoadOptions]) -> Configuration:
+def configuration(
+    config: ClientConfig | None = None,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    **load_options: Unpack[LoadOptions],
+) -> Configuration:
     """A kubernetes.client.Configuration whose token is as fresh as each request needs it.
 
     For programs that must have a Configuration, as with `Configuration.set_default`. There is no certificate
     rotation and no second try after a 401: prefer `api_client`. Raises ConfigError, naming it, for what a
     Configuration cannot hold; for a plugin that gives a certificate, when the first request is made.
+    `clock` is for tests: kubeauth.testing.FakeClock.
     """
     config = given_config(config, **load_options)
-    source = HeaderSource(config, _ADAPTER)
+    source = HeaderSource(config, _ADAPTER, clock)
     given = Configuration()
     made: Any = given  # its annotations know of no hook
     fill(made, config)

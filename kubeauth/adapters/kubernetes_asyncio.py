@@ -45,7 +45,7 @@ def api_client(
     Credentials are renewed and rotated while it runs, as with kubeauth.AsyncClient, also under a watch, and
     a plugin never holds up the event loop. Of a `configuration` of yours the settings for connections and
     serialisation are kept; server, trust, proxy and credentials are those of the config. Call it in the event
-    loop, and close it, or use it in an `async with`.
+    loop, and close it, or use it in an `async with`. `clock` is for tests: kubeauth.testing.FakeClock.
 
     Raises ConfigError, TLSError or CredentialError for what is wrong with the config.
     """
@@ -66,15 +66,21 @@ def ws_api_client(
     return made
 
 
-def configuration(config: ClientConfig | None = None, **load_options: Unpack[LoadOptions]) -> Configuration:
+def configuration(
+    config: ClientConfig | None = None,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    **load_options: Unpack[LoadOptions],
+) -> Configuration:
     """A kubernetes_asyncio.client.Configuration whose token is as fresh as each request needs it.
 
     For programs that must have a Configuration. There is no certificate rotation and no second try
     after a 401: prefer `api_client`. Raises ConfigError, naming it, for what a Configuration cannot hold; for
-    a plugin that gives a certificate, when the first request is made.
+    a plugin that gives a certificate, when the first request is made. `clock` is for tests:
+    kubeauth.testing.FakeClock.
     """
     config = given_config(config, **load_options)
-    return fill_async(Configuration(), config, "kubernetes_asyncio")
+    return fill_async(Configuration(), config, "kubernetes_asyncio", clock)
 
 
 class ApiClient(Taken, client.ApiClient):

@@ -26,6 +26,7 @@ except ImportError as error:
 import httpx2
 
 from kubeauth._config.client_config import ClientConfig
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth._transport.base import resolve_config
 from kubeauth._transport.httpx2 import AsyncKubeTransport, KubeTransport
 from kubeauth._transport.options import reject_conflicting_options
@@ -49,18 +50,20 @@ def client(
     *,
     http2: bool = False,
     trust_env: bool = True,
+    clock: Clock = SYSTEM_CLOCK,
     **options: Unpack[Options],
 ) -> lightkube.Client:
     """A lightkube.Client for the cluster of `config`, or for the one that kubectl would talk to.
 
     Credentials, trust and proxy are those of the config; the namespace is too, unless it is among the
     `options`, which are lightkube's own. Without `trust_env` no proxy is taken from the environment.
-    Errors of kubeauth reach the caller as they are. To be closed, or used in a `with`.
+    `clock` is for tests: kubeauth.testing.FakeClock. Errors of kubeauth reach the caller as they are. To be
+    closed, or used in a `with`.
     """
     config = _checked(config, options)
     return lightkube.Client(
         config=_config(config),
-        transport=KubeTransport(config, http2=http2, trust_env=trust_env),
+        transport=KubeTransport(config, http2=http2, trust_env=trust_env, clock=clock),
         trust_env=False,  # decided here: lightkube and httpx2 need not look again
         **options,
     )
@@ -71,13 +74,14 @@ def async_client(
     *,
     http2: bool = False,
     trust_env: bool = True,
+    clock: Clock = SYSTEM_CLOCK,
     **options: Unpack[Options],
 ) -> lightkube.AsyncClient:
     """As `client`, for event loops."""
     config = _checked(config, options)
     return lightkube.AsyncClient(
         config=_config(config),
-        transport=AsyncKubeTransport(config, http2=http2, trust_env=trust_env),
+        transport=AsyncKubeTransport(config, http2=http2, trust_env=trust_env, clock=clock),
         trust_env=False,  # decided here: lightkube and httpx2 need not look again
         **options,
     )

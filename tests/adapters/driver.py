@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -18,7 +19,8 @@ RUNTIMES = ("sync", "asyncio", "trio")
 class Side:
     """One runtime of a client: how it is asked for the same things. Coroutine functions, if it is async."""
 
-    open: Callable[[ClientConfig], Any]
+    open: Callable[..., Any]
+    """Creates a client for a ClientConfig; `clock` is an option."""
     close: Callable[[Any], Any]
     namespaces: Callable[[Any], Any]
     """Their names, as a list."""
@@ -36,10 +38,12 @@ class Side:
 class Driver:
     """A client of any runtime, whose methods block."""
 
-    def __init__(self, side: Side, portal: BlockingPortal | None, config: ClientConfig) -> None:
+    def __init__(
+        self, side: Side, portal: BlockingPortal | None, config: ClientConfig, **options: Any
+    ) -> None:
         self._side = side
         self.portal = portal
-        self.client = self.call(side.open, config)
+        self.client = self.call(partial(side.open, config, **options))
 
     def call(self, work: Callable[..., Any], *args: Any) -> Any:
         return work(*args) if self.portal is None else self.portal.call(work, *args)
@@ -70,9 +74,9 @@ class Driver:
 
 
 @contextmanager
-def opened(side: Side, runtime: str, config: ClientConfig) -> Iterator[Driver]:
+def opened(side: Side, runtime: str, config: ClientConfig, **options: Any) -> Iterator[Driver]:
     with ExitStack() as stack:
         portal = None if runtime == "sync" else stack.enter_context(start_blocking_portal(runtime))
-        driver = Driver(side, portal, config)
+        driver = Driver(side, portal, config, **options)
         stack.callback(driver.close)
         yield driver

@@ -21,6 +21,7 @@ import pytest
 from kubeauth import ClientConfig, errors, load_config
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Received
 from tests.adapters.driver import RUNTIMES, Driver, Side, opened
+from tests.adapters.expiring import check_refresh_after_expiry
 from tests.adapters.rotating import RotatingCluster
 from tests.support.residue import no_residue, temporary_files
 
@@ -37,7 +38,7 @@ POD = {
         "conditions": [{"type": kind, "status": "True"} for kind in ("Ready", "ContainersReady")],
     },
 }
-Open = Callable[[ClientConfig], AbstractContextManager[Driver]]
+Open = Callable[..., AbstractContextManager[Driver]]
 
 
 def event(name: str, version: int) -> dict[str, Any]:
@@ -131,6 +132,11 @@ class Promises:
         assert len(watches) == 1
         # None was used when its time was over.
         assert cluster.refused == 0
+
+    def test_the_request_after_the_expiry_sends_the_new_token_and_certificate(
+        self, open: Open, server: APIServer, config: ClientConfig, plugin: PluginScript
+    ) -> None:
+        check_refresh_after_expiry(lambda clock: open(config, clock=clock), server, plugin)
 
     def test_a_credential_that_is_revoked_is_replaced_within_the_call(
         self, open: Open, server: APIServer, config: ClientConfig, plugin: PluginScript

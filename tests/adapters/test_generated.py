@@ -27,9 +27,11 @@ from kubeauth.errors import (
     KubeConfigError,
     PluginFailed,
     PluginNotFound,
+    PluginOutputError,
     ServerCertificateError,
 )
 from kubeauth.testing import Answer, APIServer, Authority, FakeClock, PluginScript, Received, Watch
+from tests.adapters.expiring import check_refresh_after_expiry
 from tests.adapters.generated import GENERATED, Driver, Generated, body_of, config_map
 from tests.adapters.rotating import RotatingCluster
 from tests.support.callers import HeldPlugin
@@ -236,6 +238,12 @@ class TestPlugin:
         config = kubeauth.load_config(server.kubeconfig({"exec": stanza}))
         with generated.drive(config) as api, pytest.raises(PluginNotFound):
             api.namespaces()
+
+    def test_the_request_after_the_expiry_sends_the_new_token_and_certificate(
+        self, generated: Generated, server: APIServer, plugin: PluginScript
+    ) -> None:
+        config = with_plugin(server, plugin)
+        check_refresh_after_expiry(lambda clock: generated.drive(config, clock=clock), server, plugin)
 
     def test_a_revoked_token_costs_nobody_a_request(
         self, generated: Generated, server: APIServer, plugin: PluginScript
@@ -621,31 +629,37 @@ def test_a_password_in_the_servers_address_is_sent_as_a_header(
 
 
 class TestConfiguration:
-    def drive(self, generated: Generated, config: ClientConfig) -> Any:
+    def drive(self, generated: Generated, config: ClientConfig, **options: Any) -> Any:
         def make() -> Any:
-            return generated.client.ApiClient(generated.module.configuration(config))
+            return generated.client.ApiClient(generated.module.configuration(config, **options))
 
         async def amake() -> Any:
             return make()
 
         return generated.drive(None, amake if generated.is_async else make)
 
-    @pytest.mark.slow
-    def test_every_request_gets_a_good_token(
+    def test_the_request_after_the_expiry_sends_the_new_token(
         self, generated: Generated, server: APIServer, plugin: PluginScript
     ) -> None:
-        clock_free = [f"t{number}" for number in range(3)]
-        for token in clock_free:
-            server.tokens[token] = token
-        plugin.answer(token="t0", expires_in=0)
-        with self.drive(generated, with_plugin(server, plugin)) as api:
-            api.namespaces()
-            plugin.answer(token="t1", expires_in=900)
-            # What was over on arrival is not run again at once.
-            wait_until(lambda: _renewed(api, plugin))
-            api.namespaces()
-        assert server.requests[0].user == "t0"
-        assert [request.user for request in server.requests][-2:] == ["t1", "t1"]
+        def open_client(clock: FakeClock) -> Any:
+            return self.drive(generated, with_plugin(server, plugin), clock=clock)
+
+        check_refresh_after_expiry(open_client, server, plugin, certificates=False)
+
+    def test_a_token_that_has_expired_when_it_is_returned_is_sent_once(
+        self, generated: Generated, server: APIServer, plugin: PluginScript
+    ) -> None:
+        clock = FakeClock(time.time() + 60)
+        plugin.answer(token="alices-token", expires_in=0)
+        with self.drive(generated, with_plugin(server, plugin), clock=clock) as api:
+            assert api.namespaces() == NAMESPACES
+            with pytest.raises(PluginOutputError, match="returned an expired credential"):
+                api.namespaces()
+            assert len(plugin.runs) == 1
+            plugin.answer(token="alices-token", expires_in=900)
+            clock.advance(2.0)  # longer than the first delay between runs
+            assert api.namespaces() == NAMESPACES
+        assert [request.user for request in server.requests] == ["alice", "alice"]
         assert len(plugin.runs) == 2
 
     @pytest.mark.parametrize("kind", ["token", "token_file", "basic", "certificate_files"])
@@ -698,14 +712,6 @@ class TestConfiguration:
         with self.drive(generated, with_plugin(server, plugin)) as api, pytest.raises(PluginFailed):
             api.namespaces()
         assert server.requests == []
-
-
-def _renewed(api: Driver, plugin: PluginScript) -> bool:
-    try:
-        api.namespaces()
-    except Exception:
-        return False
-    return len(plugin.runs) == 2
 
 
 def test_no_secret_is_shown(generated: Generated, server: APIServer) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from httpx2_k8s import AsyncKubeClient, ConfigMap, KubeClient, WatchEvent
 
 from kubeauth import ClientConfig
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth.adapters.httpx2_k8s import async_client, client
 from tests.adapters.driver import Side
 
@@ -33,8 +34,8 @@ def execute(kube: KubeClient) -> str:
     return kube.core_v1.execute_namespaced_pod("web", "default", ["greet"]).stdout_text
 
 
-async def aopen(config: ClientConfig) -> AsyncKubeClient:
-    return async_client(config)
+async def aopen(config: ClientConfig, *, clock: Clock = SYSTEM_CLOCK) -> AsyncKubeClient:
+    return async_client(config, clock=clock)
 
 
 async def anames(kube: AsyncKubeClient) -> list[str | None]:

@@ -9,6 +9,7 @@ import lightkube
 from lightkube.resources.core_v1 import ConfigMap, Namespace
 
 from kubeauth import ClientConfig
+from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth.adapters.lightkube import async_client, client
 from tests.adapters.driver import Side
 
@@ -31,8 +32,8 @@ def execute(kube: lightkube.Client) -> Any:
     return kube.exec("web", namespace="default", command="greet", stdout=True).stdout
 
 
-async def aopen(config: ClientConfig) -> lightkube.AsyncClient:
-    return async_client(config)
+async def aopen(config: ClientConfig, *, clock: Clock = SYSTEM_CLOCK) -> lightkube.AsyncClient:
+    return async_client(config, clock=clock)
 
 
 async def anames(kube: lightkube.AsyncClient) -> list[str | None]:
