@@ -8,7 +8,7 @@ from typing import Any
 from kubeauth._transport.deadline import Deadline
 
 # Of what is to be late.
-SECONDS = 0.5
+SECONDS = 0.2
 
 
 def beginning_with(event: str, count: int = 1) -> type[Deadline]:

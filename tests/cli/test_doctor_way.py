@@ -359,10 +359,10 @@ class TestConnections:
                 yield b" "
 
         server.on("GET", "/version", Answer(chunks=drip()))
-        heard = ask_once(server.config(token="alices-token"), "/version", 0.5)
+        heard = ask_once(server.config(token="alices-token"), "/version", 0.2)
         over.set()
         assert heard.failure is not None
-        assert heard.failure.what == "no answer within 0.5 s"
+        assert heard.failure.what == "no answer within 0.2 s"
 
     def test_a_server_that_says_too_much(self, server: APIServer) -> None:
         server.on("GET", "/big", Answer(body=b"x" * 2**22))

@@ -310,8 +310,8 @@ class TestRequestTimeout:
         ended.append(True)
 
     def test_an_answer_that_does_not_come(self, slow: APIServer, run: Run) -> None:
-        ran = run("get", "/late", "--request-timeout", "1s")
-        said = "Unable to connect to the server: it did not answer within 1s (--request-timeout)\n"
+        ran = run("get", "/late", "--request-timeout", "200ms")
+        said = "Unable to connect to the server: it did not answer within 0.2s (--request-timeout)\n"
         assert ran == (Status.UNREACHABLE, "", said)
 
     @pytest.mark.parametrize("path", ["/drip", "/silence"])
@@ -352,7 +352,7 @@ class TestRequestTimeout:
 
     def test_without_one_a_server_may_take_its_time(self, api: APIServer, run: Run) -> None:
         def late(_request: Received) -> Answer:
-            time.sleep(0.5)
+            time.sleep(0.1)  # longer than 30 ms
             return Answer(body=b"late", headers=answers.TEXT)
 
         api.on("GET", "/x", late)

@@ -185,13 +185,13 @@ def test_a_plugin_is_run_once_for_all_that_have_it_configured_alike(
     runtime: str, server: APIServer, tmp_path: Path
 ) -> None:
     plugin = NotedPlugin(tmp_path)
-    document = equal_contexts(server, 40, plugin.user()).document
+    document = equal_contexts(server, 12, plugin.user()).document
     with no_residue():
-        report = ask(runtime, "/version", kubeconfig=document)
+        report = ask(runtime, "/version", kubeconfig=document, concurrency=8)
     assert report.ok
     assert len(plugin.runs) == 1
     # And it stays good for the next call.
-    assert ask(runtime, "/version", kubeconfig=document).ok
+    assert ask(runtime, "/version", kubeconfig=document, concurrency=8).ok
     assert len(plugin.runs) == 1
 
 
@@ -236,10 +236,10 @@ def test_a_plugin_that_fails_is_run_once_and_all_its_contexts_say_why(
 ) -> None:
     plugin, made = PluginScript(tmp_path), Fleet()
     plugin.answer(exit_code=3, stderr="no such session")
-    for number in range(60):
+    for number in range(20):
         made.add(f"c{number}", server, {"exec": plugin.exec_config()} if number % 2 else None)
     report = ask(runtime, "/version", kubeconfig=made.document, concurrency=4)
-    assert report.failures == {Failure.CREDENTIAL: 30}
+    assert report.failures == {Failure.CREDENTIAL: 10}
     assert len(plugin.runs) == 1
     errors = [answer.error for answer in report.failed]
     assert all(isinstance(error, PluginFailed) and error.exit_code == 3 for error in errors)

@@ -183,7 +183,8 @@ def test_a_burst_goes_at_once_and_the_rest_in_turn_b57() -> None:
     anyio.run(work)
 
 
-@pytest.mark.parametrize("arrivals", [2, 5, 20, 50])  # a second; five of which have a turn
+# A second; five of which have a turn.
+@pytest.mark.parametrize("arrivals", [2, 5, 20, pytest.param(50, marks=pytest.mark.slow)])
 def test_however_many_come_turns_are_as_many_as_there_are_b57(arrivals: int) -> None:
     """Also if most of them give up before it is theirs. The time is trio's own."""
     qps, burst, patience, length = 5, 10, 7.0, 100.0
