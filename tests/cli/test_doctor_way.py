@@ -302,9 +302,9 @@ class TestConnections:
     @pytest.mark.usefixtures("unhurried")
     def test_a_black_hole(self, server: APIServer, look: Look) -> None:
         with listening(silent) as port:
-            found = look(server, f"--server=https://127.0.0.1:{port}", timeout="500ms")
+            found = look(server, f"--server=https://127.0.0.1:{port}", timeout="200ms")
         wrong = found.bad("tls")
-        assert wrong.summary == "no answer within 0.5 s"
+        assert wrong.summary == "no answer within 0.2 s"
         assert found.one("whoami").summary == "the server does not answer"
 
     @pytest.mark.usefixtures("unhurried")
@@ -313,7 +313,7 @@ class TestConnections:
         self, server: APIServer, look: Look, converse: Callable[[socket.socket], None]
     ) -> None:
         with listening(converse) as port:
-            found = look(server, f"--server=http://127.0.0.1:{port}", timeout="500ms")
+            found = look(server, f"--server=http://127.0.0.1:{port}", timeout="200ms")
         wrong = found.bad("connect")
         assert "takes connections, but there was no answer to plain http" in wrong.summary
         assert "write https:// in server" in wrong.next_step

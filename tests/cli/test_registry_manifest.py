@@ -318,20 +318,26 @@ class TestTimeIsUp:
         late(3)
         assert [request.connection for request in registry.requests] == [1, 1]
 
-    def test_what_is_cut_off_does_not_pass_for_a_token(self, run: Run) -> None:
+    def test_what_is_cut_off_does_not_pass_for_a_token(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def converse(talk: Talk) -> None:
             talk.request()
             talk.say(b'HTTP/1.1 200 OK\r\n\r\n{"token": ')
             talk.until_closed()
 
+        deadline = beginning_with("receive_response_headers.complete", 2)
+        monkeypatch.setattr(_registry_asking, "Deadline", deadline)
         with Holding(None) as registry, RawServer(converse) as tokens:
             registry.realm = tokens.url
             image = f"{registry.host}/app"
-            ran = run("registry", "manifest", image, "--plain-http", "--request-timeout=500ms")
+            ran = run("registry", "manifest", image, "--plain-http", "--request-timeout=60s")
         assert (ran.status, ran.out) == (Status.UNREACHABLE, "")
         assert "(--request-timeout)" in ran.err
 
-    def test_what_is_cut_off_does_not_pass_for_an_answer(self, run: Run) -> None:
+    def test_what_is_cut_off_does_not_pass_for_an_answer(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """One whose end is the end of its connection."""
 
         def converse(talk: Talk) -> None:
@@ -339,9 +345,11 @@ class TestTimeIsUp:
             talk.say(b"HTTP/1.1 200 OK\r\n\r\n{}")
             talk.until_closed()
 
+        deadline = beginning_with("receive_response_headers.complete")
+        monkeypatch.setattr(_registry_asking, "Deadline", deadline)
         with RawServer(converse) as server:
             image = f"127.0.0.1:{server.port}/app"
-            ran = run("registry", "manifest", image, "--plain-http", "-o", "raw", "--request-timeout=500ms")
+            ran = run("registry", "manifest", image, "--plain-http", "-o", "raw", "--request-timeout=60s")
         assert (ran.status, ran.out) == (Status.UNREACHABLE, "")
 
 
