@@ -71,7 +71,7 @@ def signed_at_last(unsigned: Cluster) -> Cluster:
 
 
 def test_a_pipe_hears_nothing_unless_it_asks(signed_at_last: Cluster, run: Run) -> None:
-    flags = ("--timeout", "60s", "--interval", "100ms")
+    flags = ("--timeout", "60s", "--interval", "20ms")
     quiet = run(*waiting(signed_at_last, *flags))
     assert quiet.err.startswith("error: ")
     assert quiet.err.count("\n") == 1
