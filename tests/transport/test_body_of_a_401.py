@@ -1,9 +1,9 @@
-"""What becomes of the response that a repeated request takes the place of (C19)."""
+"""The 401 response that is discarded when a request is retried (C19)."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,71 +29,73 @@ def plugin(tmp_path: Path) -> PluginScript:
 
 @pytest.fixture
 def server() -> Iterator[APIServer]:
-    """Answers everybody as it is told to at /guarded."""
+    """Accepts every request, except as configured by `reject_old_token`."""
     with APIServer(tls=False) as it:
         yield it
 
 
-def guarded(server: APIServer, refusal: Answer | Any) -> None:
-    def answer(request: Received) -> Answer:
-        if request.header("Authorization") == "Bearer old":
-            return refusal() if callable(refusal) else refusal
-        return Answer(body={"welcome": True})
+def reject_old_token(server: APIServer, rejection: Answer | Callable[[], Answer]) -> None:
+    """Send `rejection` to requests for /guarded with the token "old"."""
 
-    server.on("GET", "/guarded", answer)
+    def respond(request: Received) -> Answer:
+        if request.header("Authorization") == "Bearer old":
+            return rejection() if callable(rejection) else rejection
+        return Answer(body={"accepted": True})
+
+    server.on("GET", "/guarded", respond)
 
 
 def config(server: APIServer, plugin: PluginScript) -> Any:
     document = server.kubeconfig({"exec": plugin.exec_config()})
-    # A kubeconfig gives no credentials to an http server; a config made by hand does.
+    # Credentials from a kubeconfig are not sent to an http server, so the server is replaced afterwards.
     loaded = load_config({**document, "clusters": [{"name": "local", "cluster": {"server": "https://h"}}]})
     return replace(loaded, server=server.url)
 
 
-def ask_twice(client: Any, plugin: PluginScript) -> Any:
+def get_guarded(client: Any, plugin: PluginScript) -> Any:
+    """GET /guarded with the cached token "old"; the next run of the plugin returns "new"."""
     assert client.get("/version").status_code == 200
     plugin.answer(token="new")
     return client.get("/guarded")
 
 
-def test_a_short_one_is_read_so_that_its_connection_serves_again(
+def test_a_short_401_body_is_read_and_its_connection_reused(
     variant: ClientVariant, server: APIServer, plugin: PluginScript, clock: FakeClock
 ) -> None:
-    guarded(server, Answer(401, {"reason": "Unauthorized"}))
+    reject_old_token(server, Answer(401, {"reason": "Unauthorized"}))
     with no_residue(), variant.client(config(server, plugin), clock=clock) as client:
-        assert ask_twice(client, plugin).json() == {"welcome": True}
+        assert get_guarded(client, plugin).json() == {"accepted": True}
     assert {request.connection for request in server.requests} == {1}
 
 
-def test_a_long_one_is_given_up_with_its_connection(
+def test_the_connection_of_a_long_401_body_is_closed(
     variant: ClientVariant, server: APIServer, plugin: PluginScript, clock: FakeClock
 ) -> None:
-    sent = itertools.count()
-
     def endless() -> Answer:
-        return Answer(401, chunks=(b"x" * 65536 for _ in sent))
+        return Answer(401, chunks=(b"x" * 65536 for _ in itertools.count()))
 
-    guarded(server, endless)
+    reject_old_token(server, endless)
     with no_residue(), variant.client(config(server, plugin), clock=clock) as client:
-        assert ask_twice(client, plugin).json() == {"welcome": True}
+        assert get_guarded(client, plugin).json() == {"accepted": True}
         wait_until(lambda: server.open_connections == 1)
+
     assert [request.connection for request in server.requests] == [1, 1, 2]
 
 
-def test_one_that_breaks_off_is_no_matter(
+def test_a_truncated_401_body_is_ignored(
     variant: ClientVariant, server: APIServer, plugin: PluginScript, clock: FakeClock
 ) -> None:
-    guarded(server, Answer(401, b"short", headers={"Content-Length": "100", "Connection": "close"}))
+    reject_old_token(server, Answer(401, b"short", headers={"Content-Length": "100", "Connection": "close"}))
     with no_residue(), variant.client(config(server, plugin), clock=clock) as client:
-        assert ask_twice(client, plugin).json() == {"welcome": True}
+        assert get_guarded(client, plugin).json() == {"accepted": True}
 
 
-def test_it_is_closed_when_the_caller_does_not_wait_for_the_plugin(
+def test_a_401_response_is_closed_if_the_caller_is_cancelled(
     variant: ClientVariant, server: APIServer, clock: FakeClock, tmp_path: Path
 ) -> None:
     if not variant.is_async:
-        pytest.skip("nobody cancels a thread")
-    guarded(server, Answer(401, {"reason": "Unauthorized"}))
+        pytest.skip("threads cannot be cancelled")
+    reject_old_token(server, Answer(401, {"reason": "Unauthorized"}))
     plugin = HeldPlugin(tmp_path)
     plugin.says("old")
     plugin.let_go()
@@ -106,29 +108,31 @@ def test_it_is_closed_when_the_caller_does_not_wait_for_the_plugin(
             with anyio.CancelScope() as scope:
                 async with anyio.create_task_group() as group:
                     group.start_soon(client.get, "/guarded")
-                    while plugin.runs < 2:  # noqa: ASYNC110 -- it is another process
+                    while plugin.runs < 2:  # noqa: ASYNC110 -- the plugin is another process
                         await anyio.sleep(0.01)
                     scope.cancel()
-            # The 401 was not read, so its connection is of no more use.
-            while server.open_connections:  # noqa: ASYNC110 -- it is in another thread
+            # The body of the 401 was not read, so its connection cannot be reused.
+            while server.open_connections:  # noqa: ASYNC110 -- the server is in another thread
                 await anyio.sleep(0.01)
             plugin.let_go()
-            # Who comes next finds what was asked for.
-            assert (await client.get("/guarded")).json() == {"welcome": True}
+            # The run of the plugin was not cancelled: the next request uses its result.
+            assert (await client.get("/guarded")).json() == {"accepted": True}
 
     with no_residue():
         anyio.run(main, backend=variant.runtime)
+
     assert plugin.runs == 2
 
 
-def test_a_server_that_is_out_of_order_has_not_accepted_anything(
+def test_a_503_does_not_reset_the_rate_limit_of_plugin_runs(
     variant: ClientVariant, server: APIServer, plugin: PluginScript, clock: FakeClock
 ) -> None:
-    """Else one that answers 401 and 503 in turn would make the plugin run for each request."""
-    answers = itertools.cycle([Answer(401), Answer(503)])
-    server.on("GET", "/guarded", lambda _request: next(answers))
+    """Otherwise a server that sends 401 and 503 alternately would cause a run for each request."""
+    responses = itertools.cycle([Answer(401), Answer(503)])
+    server.on("GET", "/guarded", lambda _request: next(responses))
     with no_residue(), variant.client(config(server, plugin), clock=clock) as client:
         for number in range(6):
             plugin.answer(token=f"t{number}")
             client.get("/guarded")
+
     assert len(plugin.runs) == 2

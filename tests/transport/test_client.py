@@ -1,4 +1,4 @@
-"""Client and KubeTransport against a real server: who arrives there, and with what."""
+"""Client and KubeTransport: the credentials, headers and options of their requests, with a real server."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ from kubeauth.testing import Answer, APIServer, Authority
 from tests.support.clients import VARIANTS, ClientVariant
 
 
-def names(response: Any) -> list[str]:
+def item_names(response: Any) -> list[str]:
     return [item["metadata"]["name"] for item in response.json()["items"]]
 
 
-def test_a_token_k58(variant: ClientVariant, server: APIServer) -> None:
+def test_a_token_is_sent_as_bearer_k58(variant: ClientVariant, server: APIServer) -> None:
     with variant.client(server.config(token="alices-token")) as client:
-        assert names(client.get("/api/v1/namespaces")) == ["default", "kube-public", "kube-system"]
+        assert item_names(client.get("/api/v1/namespaces")) == ["default", "kube-public", "kube-system"]
+
     (request,) = server.requests
     assert (request.user, request.header("authorization")) == ("alice", "Bearer alices-token")
     assert request.certificate is None
 
 
 @pytest.mark.parametrize(("password", "status"), [("pass:word", 200), ("wrong", 401)])
-def test_a_password_i8(variant: ClientVariant, server: APIServer, password: str, status: int) -> None:
+def test_a_username_and_password_are_sent_i8(
+    variant: ClientVariant, server: APIServer, password: str, status: int
+) -> None:
     config = server.config(username="bob", password=Secret(password))
     with variant.client(config) as client:
         assert client.get("/version").status_code == status
@@ -44,44 +47,50 @@ def test_an_empty_password_is_valid_i8(variant: ClientVariant, authority: Author
     assert server.requests[0].header("authorization") == "Basic Ym9iOg=="
 
 
-def test_a_client_certificate_as_data_k55(variant: ClientVariant, server: APIServer) -> None:
+def test_a_client_certificate_from_inline_data_k55(variant: ClientVariant, server: APIServer) -> None:
     with variant.client(server.config(identity=server.authority.client("carol", ["dev"]))) as client:
         assert client.get("/version").status_code == 200
     (request,) = server.requests
     assert (request.user, request.common_name, request.header("authorization")) == ("carol", "carol", None)
 
 
-def test_a_client_certificate_in_files_k54(variant: ClientVariant, server: APIServer, tmp_path: Path) -> None:
+def test_a_client_certificate_from_files_k54(
+    variant: ClientVariant, server: APIServer, tmp_path: Path
+) -> None:
     server.authority.client("carol").write(tmp_path / "c.pem", tmp_path / "k.pem")
     config = server.config(client_cert_file=str(tmp_path / "c.pem"), client_key_file=str(tmp_path / "k.pem"))
     with variant.client(config) as client:
         assert client.get("/version").status_code == 200
+
     assert server.requests[0].common_name == "carol"
 
 
-def test_a_certificate_and_a_token_go_together(variant: ClientVariant, server: APIServer) -> None:
+def test_a_certificate_and_a_token_are_sent_together(variant: ClientVariant, server: APIServer) -> None:
     config = server.config(token="alices-token", identity=server.authority.client("carol"))
     with variant.client(config) as client:
         client.get("/version")
+
     (request,) = server.requests
     assert (request.user, request.common_name) == ("alice", "carol")
 
 
-def test_nobody_at_all(variant: ClientVariant, server: APIServer) -> None:
+def test_without_credentials_the_request_is_anonymous(variant: ClientVariant, server: APIServer) -> None:
     with variant.client(server.config()) as client:
         assert client.get("/version").status_code == 401
     (request,) = server.requests
     assert (request.header("authorization"), request.certificate) == (None, None)
 
 
-def test_a_401_of_a_static_credential_is_the_callers(variant: ClientVariant, server: APIServer) -> None:
+def test_a_401_with_a_static_credential_is_returned_without_a_retry(
+    variant: ClientVariant, server: APIServer
+) -> None:
     with variant.client(server.config(token="wrong")) as client:
         response = client.get("/version")
     assert (response.status_code, response.json()["reason"]) == (401, "Unauthorized")
     assert len(server.requests) == 1
 
 
-def test_it_loads_what_kubectl_would_use(
+def test_without_a_config_the_default_kubeconfig_is_loaded(
     variant: ClientVariant, server: APIServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     document = server.kubeconfig({"token": "alices-token"})
@@ -90,34 +99,38 @@ def test_it_loads_what_kubectl_would_use(
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(document))
     monkeypatch.setenv("KUBECONFIG", str(path))
+
     with variant.client() as client:
         assert client.get("/version").status_code == 200
+
     with variant.client(context="other") as client:
         assert client.get("/version").status_code == 401
+
     with variant.drive(
         lambda: variant.PlainClient(transport=variant.KubeTransport(), base_url=server.url)
     ) as client:
         assert client.get("/version").status_code == 200
 
 
-def test_a_config_and_a_context_are_one_too_many(variant: ClientVariant) -> None:
+def test_a_config_together_with_a_context_raises_type_error(variant: ClientVariant) -> None:
     with pytest.raises(TypeError, match="not both"):
         variant.Client(ClientConfig(server="https://h"), context="prod")
 
 
-def test_a_transport_for_a_client_of_ones_own(variant: ClientVariant, server: APIServer) -> None:
+def test_kube_transport_works_with_a_plain_client(variant: ClientVariant, server: APIServer) -> None:
     config = server.config(token="alices-token", identity=server.authority.client("carol"))
     with variant.drive(
         lambda: variant.PlainClient(transport=variant.KubeTransport(config), base_url=config.server)
     ) as client:
         assert client.get("/version").status_code == 200
+
     (request,) = server.requests
     assert (request.user, request.common_name) == ("alice", "carol")
 
 
 @pytest.mark.parametrize("prefix", ["/k8s/clusters/c-1", "/k8s/clusters/c-1/"])
 @pytest.mark.parametrize("path", ["/version", "version"])
-def test_a_path_in_the_server_is_a_prefix(
+def test_a_path_in_the_server_url_is_a_prefix(
     variant: ClientVariant, server: APIServer, prefix: str, path: str
 ) -> None:
     config = server.config(token="alices-token")
@@ -126,40 +139,44 @@ def test_a_path_in_the_server_is_a_prefix(
     assert server.requests[0].path == "/k8s/clusters/c-1/version"
 
 
-def test_base_url_can_be_given(variant: ClientVariant, server: APIServer) -> None:
+def test_base_url_can_be_overridden(variant: ClientVariant, server: APIServer) -> None:
     with variant.client(server.config(token="alices-token"), base_url=f"{server.url}/api/v1") as client:
         assert client.get("namespaces").status_code == 200
 
 
-def test_a_password_in_the_servers_address_is_sent_and_not_logged(
+def test_a_password_in_the_server_url_is_sent_and_not_logged(
     variant: ClientVariant, server: APIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
     config = server.config(token="alices-token")
     config = dataclasses.replace(config, server=server.url.replace("//", "//bob:pass%3Aword@"))
+
     with variant.client(config) as client:
         assert client.get("/version").status_code == 200
         assert client.client.status().source == "server URL"
+
     assert server.requests[0].user == "bob"
     assert "word" not in caplog.text
 
 
-class TestTheCallersOwnHeaders:
-    def test_authorization_is_left_alone_i8(self, variant: ClientVariant, server: APIServer) -> None:
+class TestCallerHeaders:
+    def test_authorization_is_not_replaced_i8(self, variant: ClientVariant, server: APIServer) -> None:
         with variant.client(server.config(token="wrong")) as client:
             assert client.get("/version", headers={"authorization": "Bearer alices-token"}).status_code == 200
         assert server.requests[0].all_headers("authorization") == ["Bearer alices-token"]
 
-    def test_an_empty_one_is_none_i8(self, variant: ClientVariant, server: APIServer) -> None:
+    def test_an_empty_authorization_is_replaced_i8(self, variant: ClientVariant, server: APIServer) -> None:
         with variant.client(server.config(token="alices-token")) as client:
             assert client.get("/version", headers={"Authorization": ""}).status_code == 200
         assert server.requests[0].all_headers("authorization") == ["Bearer alices-token"]
 
-    def test_the_callers_auth_wins_i8(self, variant: ClientVariant, server: APIServer) -> None:
+    def test_auth_takes_precedence_over_the_credential_i8(
+        self, variant: ClientVariant, server: APIServer
+    ) -> None:
         with variant.client(server.config(token="wrong"), auth=("bob", "pass:word")) as client:
             assert client.get("/version").status_code == 200
 
-    def test_the_request_object_is_not_touched_i7(self, variant: ClientVariant, server: APIServer) -> None:
+    def test_the_request_object_is_not_modified_i7(self, variant: ClientVariant, server: APIServer) -> None:
         config = server.config(token="alices-token", impersonate=Impersonation(user="dave"))
         with variant.client(config) as client:
             request = client.client.build_request("GET", "/version")
@@ -171,13 +188,14 @@ class TestTheCallersOwnHeaders:
 
 
 class TestImpersonation:
-    WHO = Impersonation(
+    DAVE = Impersonation(
         user="dave", uid="7", groups=["a", "b"], extra={"scopes/x%": ["1", "2"], "team": ["t"]}
     )
 
-    def test_every_header_i9(self, variant: ClientVariant, server: APIServer) -> None:
-        with variant.client(server.config(token="alices-token", impersonate=self.WHO)) as client:
+    def test_all_impersonation_headers_are_sent_i9(self, variant: ClientVariant, server: APIServer) -> None:
+        with variant.client(server.config(token="alices-token", impersonate=self.DAVE)) as client:
             client.get("/version")
+
         (request,) = server.requests
         sent = [
             (name.lower(), value) for name, value in request.headers if name.lower().startswith("impersonate")
@@ -193,64 +211,78 @@ class TestImpersonation:
         ]
         assert request.user == "alice"
 
-    def test_none_of_them_beside_the_callers_i9(self, variant: ClientVariant, server: APIServer) -> None:
-        with variant.client(server.config(token="alices-token", impersonate=self.WHO)) as client:
+    def test_no_headers_are_added_if_the_caller_impersonates_a_user_i9(
+        self, variant: ClientVariant, server: APIServer
+    ) -> None:
+        with variant.client(server.config(token="alices-token", impersonate=self.DAVE)) as client:
             client.get("/version", headers={"impersonate-user": "erin"})
+
         (request,) = server.requests
         assert request.all_headers("impersonate-user") == ["erin"]
         assert request.all_headers("impersonate-group") == []
         assert request.header("authorization") == "Bearer alices-token"
 
-    def test_groups_are_added_to_the_callers_own_i9(self, variant: ClientVariant, server: APIServer) -> None:
-        with variant.client(server.config(token="alices-token", impersonate=self.WHO)) as client:
+    def test_groups_are_added_to_those_of_the_caller_i9(
+        self, variant: ClientVariant, server: APIServer
+    ) -> None:
+        with variant.client(server.config(token="alices-token", impersonate=self.DAVE)) as client:
             client.get(
                 "/version",
                 headers=[("Impersonate-Group", "mine"), ("Impersonate-Uid", "9"), ("X-Other", "o")],
             )
+
         (request,) = server.requests
         assert request.all_headers("impersonate-group") == ["mine", "a", "b"]
         assert request.all_headers("impersonate-uid") == ["7"]
         assert request.header("x-other") == "o"
 
-    def test_names_of_all_the_world_i9(self, variant: ClientVariant, server: APIServer) -> None:
-        who = Impersonation(user="jörg", groups=["日本"])
-        with variant.client(server.config(token="alices-token", impersonate=who)) as client:
+    def test_names_are_sent_as_utf8_i9(self, variant: ClientVariant, server: APIServer) -> None:
+        impersonate = Impersonation(user="jörg", groups=["日本"])
+        with variant.client(server.config(token="alices-token", impersonate=impersonate)) as client:
             client.get("/version")
+
         (request,) = server.requests
-        sent = (request.header("impersonate-user") or "", request.header("impersonate-group") or "")
-        assert [each.encode("latin-1").decode() for each in sent] == ["jörg", "日本"]
+        values = (request.header("impersonate-user") or "", request.header("impersonate-group") or "")
+
+        assert [value.encode("latin-1").decode() for value in values] == ["jörg", "日本"]
 
     @pytest.mark.parametrize("value", ["a\nb", "a\x00", " a", "a\x7f"])
-    def test_what_is_no_header_is_refused_at_once_i9(self, variant: ClientVariant, value: str) -> None:
-        for who in (
+    def test_an_invalid_header_value_is_rejected_at_construction_i9(
+        self, variant: ClientVariant, value: str
+    ) -> None:
+        for impersonate in (
             Impersonation(user=value),
             Impersonation(user="u", groups=[value]),
             Impersonation(user="u", extra={"k": [value]}),
         ):
             with pytest.raises(ConfigError, match=r"not a valid HTTP header value|cannot be sent"):
-                variant.Client(ClientConfig(server="https://h", impersonate=who))
+                variant.Client(ClientConfig(server="https://h", impersonate=impersonate))
 
-    def test_it_goes_with_a_certificate_i9(self, variant: ClientVariant, server: APIServer) -> None:
-        config = server.config(identity=server.authority.client("carol"), impersonate=self.WHO)
+    def test_headers_are_sent_with_a_client_certificate_i9(
+        self, variant: ClientVariant, server: APIServer
+    ) -> None:
+        config = server.config(identity=server.authority.client("carol"), impersonate=self.DAVE)
         with variant.client(config) as client:
             client.get("/version")
         assert server.requests[0].header("impersonate-user") == "dave"
 
 
 class TestDefaults:
-    def test_user_agent_i10(self, variant: ClientVariant, server: APIServer) -> None:
+    def test_default_user_agent_i10(self, variant: ClientVariant, server: APIServer) -> None:
         with variant.client(server.config()) as client:
             client.get("/version")
-        form = rf"kubeauth/{re.escape(kubeauth.__version__)} \([a-z]+/[a-z0-9_]+\) python-httpx2?/\d.*"
-        assert re.fullmatch(form, server.requests[0].header("user-agent") or "")
+        pattern = rf"kubeauth/{re.escape(kubeauth.__version__)} \([a-z]+/[a-z0-9_]+\) python-httpx2?/\d.*"
+        assert re.fullmatch(pattern, server.requests[0].header("user-agent") or "")
 
-    def test_the_callers_user_agent_stays_i10(self, variant: ClientVariant, server: APIServer) -> None:
+    def test_a_user_agent_of_the_caller_is_not_replaced_i10(
+        self, variant: ClientVariant, server: APIServer
+    ) -> None:
         with variant.client(server.config(), headers={"user-agent": "mine/1"}) as client:
             client.get("/version")
             client.get("/version", headers={"user-agent": "mine/2"})
         assert [request.header("user-agent") for request in server.requests] == ["mine/1", "mine/2"]
 
-    def test_compression_is_asked_for_unless_disabled_k51(
+    def test_compression_is_requested_unless_disabled_k51(
         self, variant: ClientVariant, server: APIServer
     ) -> None:
         for disabled in (False, True):
@@ -260,11 +292,12 @@ class TestDefaults:
             server.config(disable_compression=True), headers={"accept-encoding": "br"}
         ) as client:
             client.get("/version")
+
         first, second, third = (request.header("accept-encoding") for request in server.requests)
         assert "gzip" in (first or "")
         assert (second, third) == (None, "br")
 
-    def test_only_connecting_has_a_timeout(self, variant: ClientVariant) -> None:
+    def test_only_connect_has_a_default_timeout(self, variant: ClientVariant) -> None:
         with variant.client(ClientConfig(server="https://h")) as client:
             assert client.client.timeout.as_dict() == {
                 "connect": 30.0,
@@ -274,9 +307,9 @@ class TestDefaults:
             }
 
     @pytest.mark.parametrize("variant", VARIANTS, ids=str)
-    def test_any_number_of_connections_and_a_hundred_kept(self, variant: ClientVariant) -> None:
-        given = {"limits": variant.library.Limits(max_connections=7)}
-        for options, expected in (({}, (sys.maxsize, 100, 90.0)), (given, (7, 7, 5.0))):
+    def test_default_and_custom_connection_limits(self, variant: ClientVariant) -> None:
+        custom = {"limits": variant.library.Limits(max_connections=7)}
+        for options, expected in (({}, (sys.maxsize, 100, 90.0)), (custom, (7, 7, 5.0))):
             client = variant.Client(ClientConfig(server="https://h"), **options)
             pool = client._transport._pools.current.transport._pool
             assert (
@@ -286,12 +319,12 @@ class TestDefaults:
             ) == expected
 
     @pytest.mark.parametrize("config", ["/path", {"clusters": []}])
-    def test_what_is_no_config_is_said_to_be_none(self, variant: ClientVariant, config: Any) -> None:
-        for make in (variant.Client, variant.KubeTransport, variant.kubeauth.KubeAuth):
+    def test_a_config_of_the_wrong_type_raises_type_error(self, variant: ClientVariant, config: Any) -> None:
+        for new in (variant.Client, variant.KubeTransport, variant.kubeauth.KubeAuth):
             with pytest.raises(TypeError, match=r"load_config\(path\)"):
-                make(config)
+                new(config)
 
-    def test_options_of_httpx_are_passed_on(self, variant: ClientVariant, server: APIServer) -> None:
+    def test_httpx_options_are_passed_on(self, variant: ClientVariant, server: APIServer) -> None:
         server.on("GET", "/from", Answer(302, headers={"Location": "/version"}))
         options: dict[str, Any] = {
             "params": {"a": "b"},
@@ -302,65 +335,71 @@ class TestDefaults:
         with variant.client(server.config(token="alices-token"), **options) as client:
             assert client.get("/from").status_code == 200
             assert client.client.timeout.read == 70.0
+
         assert server.requests[0].path == "/from?a=b"
         assert server.requests[0].header("cookie") == "c=d"
         assert [request.user for request in server.requests] == ["alice", "alice"]
 
     @pytest.mark.parametrize("option", ["verify", "cert", "transport", "proxy"])
-    def test_options_that_the_kubeconfig_decides_are_refused(
+    def test_options_that_the_kubeconfig_determines_are_rejected(
         self, variant: ClientVariant, option: str
     ) -> None:
         with pytest.raises(TypeError, match=f"{option}= "):
             variant.Client(ClientConfig(server="https://h"), **{option: None})
 
 
-class TestInner:
-    def test_a_factory_gets_the_context_and_the_proxy(
+class TestTransportFactory:
+    def test_the_factory_receives_the_ssl_context_and_the_proxy(
         self, variant: ClientVariant, server: APIServer
     ) -> None:
-        made: list[Any] = []
+        calls: list[Any] = []
 
-        def inner(context: Any, proxy: Any) -> Any:
-            made.append((context, proxy))
+        def factory(context: Any, proxy: Any) -> Any:
+            calls.append((context, proxy))
             return variant.PlainTransport(context, proxy=proxy)
 
-        with variant.client(server.config(token="alices-token"), transport_factory=inner) as client:
+        with variant.client(server.config(token="alices-token"), transport_factory=factory) as client:
             assert client.get("/version").status_code == 200
-        ((context, proxy),) = made
+
+        ((context, proxy),) = calls
+
         assert len(context.get_ca_certs()) == 1
         assert proxy is None
 
-    def test_the_proxy_is_one_of_the_library(self, variant: ClientVariant) -> None:
-        made: list[Any] = []
+    def test_the_proxy_is_an_object_of_the_library(self, variant: ClientVariant) -> None:
+        proxies: list[Any] = []
 
-        def inner(_context: Any, proxy: Any) -> Any:
-            made.append(proxy)
+        def factory(_context: Any, proxy: Any) -> Any:
+            proxies.append(proxy)
             return variant.library.MockTransport(lambda _request: variant.library.Response(200))
 
         variant.Client(
-            ClientConfig(server="https://h", proxy_url="http://u:p@proxy:1"), transport_factory=inner
+            ClientConfig(server="https://h", proxy_url="http://u:p@proxy:1"), transport_factory=factory
         )
-        assert isinstance(made[0], variant.library.Proxy)
-        assert (str(made[0].url), made[0].auth) == ("http://proxy:1", ("u", "p"))
+        (proxy,) = proxies
 
-    def test_it_sees_the_signed_request(self, variant: ClientVariant) -> None:
-        seen: list[Any] = []
+        assert isinstance(proxy, variant.library.Proxy)
+        assert (str(proxy.url), proxy.auth) == ("http://proxy:1", ("u", "p"))
 
-        def answer(request: Any) -> Any:
-            seen.append(request)
+    def test_the_transport_receives_the_signed_request(self, variant: ClientVariant) -> None:
+        requests: list[Any] = []
+
+        def respond(request: Any) -> Any:
+            requests.append(request)
             return variant.library.Response(200, json={})
 
         with variant.client(
-            ClientConfig(server="https://h", token=Secret("t")), transport_factory=variant.in_memory(answer)
+            ClientConfig(server="https://h", token=Secret("t")), transport_factory=variant.in_memory(respond)
         ) as client:
             assert client.get("/x").json() == {}
-        assert seen[0].headers["authorization"] == "Bearer t"
+
+        assert requests[0].headers["authorization"] == "Bearer t"
 
 
-class TestRefusedWhenItIsBuilt:
-    """Faults that need no server are not left for the first request."""
+class TestRejectedAtConstruction:
+    """Errors that can be found without a server are raised before the first request."""
 
-    def refused(self, variant: ClientVariant, config: ClientConfig) -> Exception:
+    def construction_error(self, variant: ClientVariant, config: ClientConfig) -> Exception:
         with pytest.raises(kubeauth.errors.KubeAuthError) as caught:
             variant.Client(config)
         with pytest.raises(type(caught.value)):
@@ -368,64 +407,75 @@ class TestRefusedWhenItIsBuilt:
         return caught.value
 
     def test_a_key_that_does_not_match_k55(self, variant: ClientVariant, authority: Authority) -> None:
-        one, other = authority.client("a"), authority.client("b")
+        pair, other = authority.client("a"), authority.client("b")
         config = ClientConfig(
-            server="https://h", client_cert_data=one.certificate, client_key_data=Secret(other.key)
+            server="https://h", client_cert_data=pair.certificate, client_key_data=Secret(other.key)
         )
-        error = self.refused(variant, config)
+        error = self.construction_error(variant, config)
         assert isinstance(error, ClientCertificateError)
         assert "does not match" in str(error)
 
-    def test_rubbish_for_a_certificate_k55(self, variant: ClientVariant, authority: Authority) -> None:
-        rubbish = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
-        for data in (b"rubbish", rubbish):
+    def test_an_invalid_certificate_k55(self, variant: ClientVariant, authority: Authority) -> None:
+        invalid_der = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+        for data in (b"not PEM", invalid_der):
             config = ClientConfig(
                 server="https://h", client_cert_data=data, client_key_data=Secret(authority.client("a").key)
             )
-            assert isinstance(self.refused(variant, config), ClientCertificateError)
+            assert isinstance(self.construction_error(variant, config), ClientCertificateError)
 
-    def test_a_ca_that_is_none_k50(self, variant: ClientVariant, tmp_path: Path) -> None:
-        for field in ({"ca_data": b"x"}, {"ca_file": str(tmp_path / "none")}):
-            assert isinstance(self.refused(variant, ClientConfig(server="https://h", **field)), TLSError)
+    def test_an_invalid_or_missing_ca_k50(self, variant: ClientVariant, tmp_path: Path) -> None:
+        for field in ({"ca_data": b"x"}, {"ca_file": str(tmp_path / "missing")}):
+            assert isinstance(
+                self.construction_error(variant, ClientConfig(server="https://h", **field)), TLSError
+            )
 
     def test_insecure_with_a_ca(self, variant: ClientVariant, authority: Authority) -> None:
         config = ClientConfig(server="https://h", ca_data=authority.pem, insecure_skip_tls_verify=True)
-        assert isinstance(self.refused(variant, config), TLSError)
+        assert isinstance(self.construction_error(variant, config), TLSError)
 
-    def test_a_token_beside_a_password(self, variant: ClientVariant) -> None:
+    def test_a_token_together_with_a_username(self, variant: ClientVariant) -> None:
         config = ClientConfig(server="https://h", token=Secret("t"), username="u")
-        assert isinstance(self.refused(variant, config), ConfigError)
+        assert isinstance(self.construction_error(variant, config), ConfigError)
 
     @pytest.mark.parametrize(
         "token", ["S3CRET\nb", "S3CRET ", " S3CRET", "S3CRETä", "S3CRET\x00", "S3CRET\tb"]
     )
-    def test_a_token_that_is_no_header(self, variant: ClientVariant, token: str) -> None:
-        error = self.refused(variant, ClientConfig(server="https://h", token=Secret(token)))
+    def test_a_token_that_is_not_a_valid_header_value(self, variant: ClientVariant, token: str) -> None:
+        error = self.construction_error(variant, ClientConfig(server="https://h", token=Secret(token)))
         assert isinstance(error, ConfigError)
         assert "S3CRET" not in str(error)
 
     @pytest.mark.parametrize("server", ["", "h:6443", "ftp://h", "https://", "https://h:x"])
-    def test_a_server_that_is_no_address(self, variant: ClientVariant, server: str) -> None:
-        assert isinstance(self.refused(variant, ClientConfig(server=server)), ConfigError)
+    def test_an_invalid_server_url(self, variant: ClientVariant, server: str) -> None:
+        assert isinstance(self.construction_error(variant, ClientConfig(server=server)), ConfigError)
 
-    def test_half_a_certificate(self, variant: ClientVariant, authority: Authority) -> None:
+    def test_a_certificate_without_a_key_and_a_key_without_a_certificate(
+        self, variant: ClientVariant, authority: Authority
+    ) -> None:
         pair = authority.client("a")
-        error = self.refused(variant, ClientConfig(server="https://h", client_cert_data=pair.certificate))
+        error = self.construction_error(
+            variant, ClientConfig(server="https://h", client_cert_data=pair.certificate)
+        )
         assert "its key is not set" in str(error)
-        error = self.refused(variant, ClientConfig(server="https://h", client_key_data=Secret(pair.key)))
+        error = self.construction_error(
+            variant, ClientConfig(server="https://h", client_key_data=Secret(pair.key))
+        )
+
         assert "its certificate is not set" in str(error)
 
-    def test_a_plugin_of_a_version_that_is_gone_x1(self, variant: ClientVariant) -> None:
+    def test_an_exec_api_version_that_was_removed_x1(self, variant: ClientVariant) -> None:
         exec_config = kubeauth.ExecConfig(command="p", api_version="client.authentication.k8s.io/v1alpha1")
         for token in (None, Secret("t")):
-            error = self.refused(variant, ClientConfig(server="https://h", exec=exec_config, token=token))
+            error = self.construction_error(
+                variant, ClientConfig(server="https://h", exec=exec_config, token=token)
+            )
             assert 'invalid apiVersion "client.authentication.k8s.io/v1alpha1"' in str(error)
 
-    def test_a_proxy_of_an_unknown_kind(
+    def test_a_proxy_with_an_unsupported_scheme(
         self, variant: ClientVariant, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HTTPS_PROXY", "ftp://u:secret@proxy:1")
-        error = self.refused(variant, ClientConfig(server="https://h"))
+        error = self.construction_error(variant, ClientConfig(server="https://h"))
         assert "must be http, https, or socks5" in str(error)
         assert "secret" not in str(error)
 
@@ -434,7 +484,7 @@ class TestRefusedWhenItIsBuilt:
     ("package", "fields", "options", "extra"),
     [("h2", {}, {"http2": True}, "http2"), ("socksio", {"proxy_url": "socks5://u:S3CRET@p:1"}, {}, "socks")],
 )
-def test_what_is_not_installed_is_named_at_once(
+def test_a_missing_optional_dependency_names_its_extra(
     variant: ClientVariant,
     monkeypatch: pytest.MonkeyPatch,
     package: str,
@@ -448,7 +498,9 @@ def test_what_is_not_installed_is_named_at_once(
     assert "S3CRET" not in str(caught.value)
 
 
-def test_a_static_credential_wins_over_a_plugin_i1(variant: ClientVariant, server: APIServer) -> None:
+def test_a_static_credential_takes_precedence_over_a_plugin_i1(
+    variant: ClientVariant, server: APIServer
+) -> None:
     exec_config = kubeauth.ExecConfig(
         command="/does/not/exist", api_version="client.authentication.k8s.io/v1"
     )
@@ -457,7 +509,9 @@ def test_a_static_credential_wins_over_a_plugin_i1(variant: ClientVariant, serve
 
 
 class TestStatus:
-    def test_each_kind(self, variant: ClientVariant, authority: Authority, tmp_path: Path) -> None:
+    def test_source_and_kind_of_each_credential(
+        self, variant: ClientVariant, authority: Authority, tmp_path: Path
+    ) -> None:
         pair = authority.client("carol")
         (tmp_path / "token").write_text("t")
         data: dict[str, Any] = {"client_cert_data": pair.certificate, "client_key_data": Secret(pair.key)}
@@ -475,7 +529,7 @@ class TestStatus:
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_http2(variant: ClientVariant, authority: Authority) -> None:
+def test_http2_requests_are_signed(variant: ClientVariant, authority: Authority) -> None:
     from tests.support.h2_server import H2Server
 
     with H2Server(authority.server("127.0.0.1")) as server:
@@ -485,14 +539,15 @@ def test_http2(variant: ClientVariant, authority: Authority) -> None:
         assert (response.http_version, response.text) == ("HTTP/2", "ok")
         with variant.client(config, http2=True, http1=False) as client:
             assert client.get("/y").http_version == "HTTP/2"
-    assert [(seen[":path"], seen["authorization"]) for seen in server.requests] == [
+
+    assert [(headers[":path"], headers["authorization"]) for headers in server.requests] == [
         ("/x", "Bearer t"),
         ("/y", "Bearer t"),
     ]
     assert json.loads(server.bodies[0]) == {"a": 1}
 
 
-def test_plain_http(variant: ClientVariant) -> None:
+def test_requests_over_plain_http_are_signed(variant: ClientVariant) -> None:
     with (
         APIServer(tls=False, tokens={"t": "alice"}) as server,
         variant.client(server.config(token="t")) as client,
@@ -500,7 +555,7 @@ def test_plain_http(variant: ClientVariant) -> None:
         assert client.get("/version").status_code == 200
 
 
-def test_it_is_an_httpx_client(variant: ClientVariant) -> None:
+def test_classes_are_subclasses_of_those_of_httpx(variant: ClientVariant) -> None:
     client = variant.Client(ClientConfig(server="https://h"))
     assert isinstance(client, variant.PlainClient)
     assert isinstance(variant.KubeTransport(ClientConfig(server="https://h")), variant.BaseTransport)

@@ -1,4 +1,4 @@
-"""1,000 contexts from the workers of a Dask cluster: a run of the plugin for each, and no secret on the wire."""
+"""Requests to 1,000 contexts from Dask workers: one plugin run per worker, and no secret on the network."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECRETS = {
     name: f"s3ntinel-{name}-0123456789"
     for name in ("plugin", "token", "password", "proxy", "argument", "variable", "extension", "unused")
 }
-# Compressed, a secret would not be found.
+# A secret in compressed data would not be found.
 UNCOMPRESSED = {"DASK_DISTRIBUTED__COMM__COMPRESSION": "None"}
 
 
@@ -64,31 +64,32 @@ def key(authority: Authority, tmp_path: Path) -> bytes:
 
 @pytest.fixture
 def kubeconfig(servers: list[APIServer], plugin: PluginScript, key: bytes, tmp_path: Path) -> str:
-    """1,000 contexts over three servers, most of them by the plugin, and every kind of secret there is."""
-    stanza = plugin.exec_config(
+    """1,000 contexts for three servers, most with the plugin, the others with every other kind of secret."""
+    exec_config = plugin.exec_config(
         [SECRETS["argument"]], env=[{"name": "VARIABLE", "value": SECRETS["variable"]}]
     )
     certificate = (tmp_path / "carol.pem").read_bytes()
     users = {
-        "alice": {"exec": stanza},
+        "alice": {"exec": exec_config},
         "bob": {"token": SECRETS["token"]},
         "carol": {
             "client-certificate-data": base64.b64encode(certificate).decode(),
             "client-key-data": base64.b64encode(key).decode(),
         },
-        "carol-by-files": {"client-certificate": "carol.pem", "client-key": "carol.key"},
+        "carol-files": {"client-certificate": "carol.pem", "client-key": "carol.key"},
         "dora": {"username": "dora", "password": SECRETS["password"]},
-        "nobody": {"token": SECRETS["unused"]},
+        "unused": {"token": SECRETS["unused"]},
     }
-    of_each = [server.kubeconfig({})["clusters"][0]["cluster"] for server in servers]
-    clusters = {str(number): cluster for number, cluster in enumerate(of_each)}
+    clusters = {
+        str(number): server.kubeconfig({})["clusters"][0]["cluster"] for number, server in enumerate(servers)
+    }
     extension = {"name": "client.authentication.k8s.io/exec", "extension": {"key": SECRETS["extension"]}}
     clusters["unused"] = {
         "server": "https://h", "proxy-url": f"http://me:{SECRETS['proxy']}@p:1", "extensions": [extension]
     }  # fmt: skip
-    others = {0: "bob", 1: "carol", 2: "carol-by-files", 3: "dora"}
+    other_users = {0: "bob", 1: "carol", 2: "carol-files", 3: "dora"}
     contexts = {
-        f"context-{number:04}": {"cluster": str(number % 3), "user": others.get(number % 20, "alice")}
+        f"context-{number:04}": {"cluster": str(number % 3), "user": other_users.get(number % 20, "alice")}
         for number in range(CONTEXTS - 1)
     } | {"by-token": {"cluster": "0", "user": "bob"}}
     document = {"current-context": "context-0005"} | {
@@ -101,7 +102,7 @@ def kubeconfig(servers: list[APIServer], plugin: PluginScript, key: bytes, tmp_p
 
 
 class Dask:
-    """A scheduler and workers as processes; all that they say to each other and to drivers is recorded."""
+    """A scheduler and workers as processes; their traffic with each other and with drivers is recorded."""
 
     def __init__(self, directory: Path, stack: ExitStack) -> None:
         self.recording = Recording()
@@ -109,14 +110,14 @@ class Dask:
         self._stack = stack
         scheduler, *workers = free_ports(WORKERS + 1)
         self._start("scheduler", "--host", "127.0.0.1", "--port", str(scheduler))
-        self.address = f"tcp://127.0.0.1:{self._before(scheduler)}"
+        self.address = f"tcp://127.0.0.1:{self._forward_to(scheduler)}"
         for number, port in enumerate(workers):
-            contact = f"tcp://127.0.0.1:{self._before(port)}"
+            contact = f"tcp://127.0.0.1:{self._forward_to(port)}"
             listen = ["--listen-address", f"tcp://127.0.0.1:{port}", "--contact-address", contact]
             options = ["--nthreads", "8", "--no-nanny", "--name", str(number)]
             self._start("worker", self.address, *listen, *options, WORKER=str(number))
 
-    def _before(self, port: int) -> int:
+    def _forward_to(self, port: int) -> int:
         return self._stack.enter_context(Forwarder(port, self.recording)).port
 
     def _start(self, kind: str, *options: str, **environ: str) -> None:
@@ -150,46 +151,49 @@ def dask(tmp_path: Path) -> Iterator[Dask]:
 
 
 @pytest.mark.slow
-def test_a_thousand_contexts_a_run_for_each_worker_and_no_secret_on_the_wire(
+def test_a_thousand_contexts_run_the_plugin_once_per_worker_and_send_no_secret(
     dask: Dask, kubeconfig: str, plugin: PluginScript, servers: list[APIServer], key: bytes
 ) -> None:
     marker = "m4rker-0123456789"
-    ran = dask.run("-m", "tests.support.dask_driver", dask.address, kubeconfig, str(WORKERS), marker)
-    assert ran.returncode == 0, ran.stderr
-    said: dict[str, Any] = json.loads(ran.stdout)
-    # A config travels, and is loaded anew.
-    assert said["told"] == [[["web", "context-0005", 200]] * 8] * WORKERS
-    # What must not be sent is not, and the user is told what to send instead.
-    for way in ("live", "closure"):
-        assert "ConfigError: Client cannot be pickled or copied" in said[way]
-        assert "Send its ClientConfig" in said[way]
-    assert "cannot pickle this ClientConfig: it contains secrets (token)" in said["inline"]
-    assert "Pass the path of a kubeconfig" in said["inline"]
 
-    ran = dask.run("examples/dask_fleet.py", "--scheduler", dask.address, kubeconfig)
-    assert (ran.returncode, ran.stdout.split("\n")) == (
+    driver = dask.run("-m", "tests.support.dask_driver", dask.address, kubeconfig, str(WORKERS), marker)
+
+    assert driver.returncode == 0, driver.stderr
+    results: dict[str, Any] = json.loads(driver.stdout)
+    # A config is pickled without secrets, and loaded again by the worker.
+    assert results["told"] == [[["web", "context-0005", 200]] * 8] * WORKERS
+    # Sending a client, or a config that contains a secret, is an error that says what to send instead.
+    for way in ("live", "closure"):
+        assert "ConfigError: Client cannot be pickled or copied" in results[way]
+        assert "Send its ClientConfig" in results[way]
+    assert "cannot pickle this ClientConfig: it contains secrets (token)" in results["inline"]
+    assert "Pass the path of a kubeconfig" in results["inline"]
+
+    example = dask.run("examples/dask_fleet.py", "--scheduler", dask.address, kubeconfig)
+
+    assert (example.returncode, example.stdout.split("\n")) == (
         0,
         [f"{CONTEXTS:6} v1.36.0", f"{CONTEXTS} of {CONTEXTS} contexts answered", ""],
-    ), ran.stderr
-    # Each worker process ran the plugin once, for hundreds of contexts and for the configs before.
+    ), example.stderr
+    # Each worker ran the plugin once, for hundreds of contexts and for the configs of the driver.
     runs = Counter(run.environment.get("WORKER") for run in plugin.runs)
     assert runs == {str(number): 1 for number in range(WORKERS)}
     users = Counter(request.user for server in servers for request in server.requests)
     assert set(users) == {"alice", "bob", "carol", "dora"}
     assert users.total() >= CONTEXTS
 
-    # All that was sent: the path and the names are there, and what was sent to be found is.
+    # The recording is complete: the path, the names and the markers of the driver are in it.
     recording = dask.recording
-    for control in (kubeconfig, "context-0998", f"{marker}-as-it-is", f"{marker}-in-base64"):
-        assert recording.has(control), control
-    # No secret is: as it is, or in base64; nor any line of a key.
+    for text in (kubeconfig, "context-0998", f"{marker}-as-it-is", f"{marker}-in-base64"):
+        assert recording.has(text), text
+    # No secret and no line of a key is, in plain text or in base64.
     for secret in SECRETS.values():
         assert not recording.has(secret), secret
     for line in key.decode().splitlines()[1:-1]:
         assert not recording.has(line)
 
 
-def test_what_is_looked_for_is_found_in_every_form() -> None:
+def test_a_secret_in_base64_is_found_at_any_offset() -> None:
     secret = SECRETS["token"]
     for before in ("", "x", "xy", "xyz"):
         for after in ("", "z"):

@@ -1,4 +1,4 @@
-"""Who still uses which connections: counted, also when lending and retiring meet (C16)."""
+"""Pools are closed when their last lease is checked in, also if checkout and swap are concurrent (C16)."""
 
 from __future__ import annotations
 
@@ -17,195 +17,204 @@ TRUST = Trust(None)
 
 class Lease:
     def abort(self) -> None:
-        raise AssertionError("nobody is cut here")
+        raise AssertionError("no lease is aborted in these tests")
 
 
-class Inner:
-    """Stands for a transport: counts how often it was closed, and knows whether it is in use."""
+class FakeTransport:
+    """Counts how often it was closed."""
 
     def __init__(self) -> None:
-        self.closed = 0
+        self.close_count = 0
 
 
-def pool() -> Pool[Inner]:
-    return Pool(Inner(), None, TRUST)
+def new_pool() -> Pool[FakeTransport]:
+    return Pool(FakeTransport(), None, TRUST)
 
 
 def test_a_retired_pool_is_closed_by_its_last_lease() -> None:
-    one, two, it = Lease(), Lease(), pool()
-    assert it.checkout(one)
-    assert it.checkout(two)
-    assert it.retire(0.0) is None
-    assert it.checkin(one) is None
-    assert it.checkin(two) is it.transport
+    one, two, pool = Lease(), Lease(), new_pool()
+    assert pool.checkout(one)
+    assert pool.checkout(two)
+    assert pool.retire(0.0) is None
+    assert pool.checkin(one) is None
+    assert pool.checkin(two) is pool.transport
 
 
-def test_a_pool_in_use_by_nobody_is_closed_when_it_is_retired() -> None:
-    it = pool()
-    assert it.retire(0.0) is it.transport
-    assert it.retire(0.0) is None
+def test_an_unused_pool_is_closed_when_it_is_retired() -> None:
+    pool = new_pool()
+    assert pool.retire(0.0) is pool.transport
+    assert pool.retire(0.0) is None
 
 
-def test_a_lease_counts_once_however_often_it_is_given_back() -> None:
-    one, two, it = Lease(), Lease(), pool()
-    it.checkout(one)
-    it.checkout(two)
-    it.retire(0.0)
-    assert it.checkin(one) is None
-    assert it.checkin(one) is None
-    assert it.checkin(two) is it.transport
-    assert it.checkin(two) is None
+def test_a_second_checkin_of_a_lease_is_ignored() -> None:
+    one, two, pool = Lease(), Lease(), new_pool()
+    pool.checkout(one)
+    pool.checkout(two)
+    pool.retire(0.0)
+
+    assert pool.checkin(one) is None
+    assert pool.checkin(one) is None
+    assert pool.checkin(two) is pool.transport
+    assert pool.checkin(two) is None
 
 
-def test_the_garbage_collector_may_give_back_a_lease_while_the_pool_is_looked_at() -> None:
-    lease, it = Lease(), pool()
-    it.checkout(lease)
-    it.retire(0.0)
-    with it._lock:  # whoever has it is interrupted here
-        assert it.checkin(lease) is it.transport
+def test_a_lease_can_be_checked_in_while_the_pool_lock_is_held() -> None:
+    lease, pool = Lease(), new_pool()
+    pool.checkout(lease)
+    pool.retire(0.0)
+
+    with pool._lock:  # the garbage collector can run in the thread that holds it
+        assert pool.checkin(lease) is pool.transport
 
 
 def test_a_pool_that_is_not_retired_is_not_closed() -> None:
-    one, it = Lease(), pool()
-    it.checkout(one)
-    assert it.checkin(one) is None
+    one, pool = Lease(), new_pool()
+    pool.checkout(one)
+    assert pool.checkin(one) is None
 
 
-def test_what_is_retired_and_in_use_may_still_be_lent_to_somebody_who_was_late() -> None:
-    one, late, it = Lease(), Lease(), pool()
-    it.checkout(one)
-    it.retire(0.0)
-    assert it.checkout(late)
-    assert it.checkin(one) is None
-    assert it.checkin(late) is it.transport
+def test_a_retired_pool_in_use_can_still_be_checked_out() -> None:
+    one, late, pool = Lease(), Lease(), new_pool()
+    pool.checkout(one)
+    pool.retire(0.0)
+    assert pool.checkout(late)
+    assert pool.checkin(one) is None
+    assert pool.checkin(late) is pool.transport
 
 
-def test_what_is_closed_is_not_lent() -> None:
-    it = pool()
-    it.retire(0.0)
-    assert not it.checkout(Lease())
+def test_a_closed_pool_cannot_be_checked_out() -> None:
+    pool = new_pool()
+    pool.retire(0.0)
+    assert not pool.checkout(Lease())
 
 
-def test_a_pool_serves_one_identity_and_one_trust() -> None:
-    it = pool()
-    assert it.matches(None, TRUST)
-    assert not it.matches(None, Trust(None))
+def test_a_pool_matches_one_certificate_and_one_trust() -> None:
+    pool = new_pool()
+    assert pool.matches(None, TRUST)
+    assert not pool.matches(None, Trust(None))
 
 
-class TestLedger:
-    def test_a_swap_returns_what_must_be_closed(self) -> None:
-        old, new = pool(), pool()
-        ledger = PoolManager(old, None)
-        assert ledger.swap(new, 0.0) == [old.transport]
-        assert ledger.checkout(Lease()) is new
+class TestPoolManager:
+    def test_swap_returns_an_unused_transport_to_close(self) -> None:
+        old, new = new_pool(), new_pool()
+        manager = PoolManager(old, None)
+        assert manager.swap(new, 0.0) == [old.transport]
+        assert manager.checkout(Lease()) is new
 
-    def test_a_swap_leaves_what_is_in_use(self) -> None:
-        old, lease = pool(), Lease()
-        ledger = PoolManager(old, None)
-        ledger.checkout(lease)
-        assert ledger.swap(pool(), 0.0) == []
-        assert ledger.close_all() == [ledger.current.transport, old.transport]
+    def test_swap_leaves_a_pool_in_use_open(self) -> None:
+        old, lease = new_pool(), Lease()
+        manager = PoolManager(old, None)
+        manager.checkout(lease)
+        assert manager.swap(new_pool(), 0.0) == []
+        assert manager.close_all() == [manager.current.transport, old.transport]
 
-    def test_there_is_no_deadline_unless_one_is_asked_for(self) -> None:
-        ledger = PoolManager(pool(), None)
-        ledger.checkout(Lease())
-        ledger.swap(pool(), 5.0)
-        assert ledger.deadline == float("inf")
+    def test_without_a_drain_timeout_there_is_no_deadline(self) -> None:
+        manager = PoolManager(new_pool(), None)
+        manager.checkout(Lease())
+        manager.swap(new_pool(), 5.0)
+        assert manager.deadline == float("inf")
 
-    def test_the_deadline_is_that_of_the_first(self) -> None:
-        first, second = pool(), pool()
+    def test_the_deadline_is_that_of_the_pool_retired_first(self) -> None:
+        first, second = new_pool(), new_pool()
         one, two = Lease(), Lease()
-        ledger = PoolManager(first, 10.0)
-        ledger.checkout(one)
-        ledger.swap(second, 100.0)
-        ledger.checkout(two)
-        ledger.swap(pool(), 105.0)
-        assert ledger.deadline == 110.0
-        assert ledger.expired_leases(109.9) == []
-        assert ledger.expired_leases(110.0) == [one]
-        assert ledger.deadline == 115.0
-        assert ledger.expired_leases(200.0) == [two]
-        assert ledger.deadline == float("inf")
+        manager = PoolManager(first, 10.0)
+        manager.checkout(one)
+        manager.swap(second, 100.0)
+        manager.checkout(two)
+        manager.swap(new_pool(), 105.0)
 
-    def test_what_was_cut_for_being_late_is_closed_by_its_last_lease(self) -> None:
-        old, lease = pool(), Lease()
-        ledger = PoolManager(old, 10.0)
-        ledger.checkout(lease)
-        ledger.swap(pool(), 0.0)
-        assert ledger.expired_leases(10.0) == [lease]
-        assert ledger.expired_leases(20.0) == []
+        assert manager.deadline == 110.0
+        assert manager.expired_leases(109.9) == []
+        assert manager.expired_leases(110.0) == [one]
+        assert manager.deadline == 115.0
+        assert manager.expired_leases(200.0) == [two]
+        assert manager.deadline == float("inf")
+
+    def test_a_pool_with_expired_leases_is_closed_by_its_last_lease(self) -> None:
+        old, lease = new_pool(), Lease()
+        manager = PoolManager(old, 10.0)
+        manager.checkout(lease)
+        manager.swap(new_pool(), 0.0)
+
+        assert manager.expired_leases(10.0) == [lease]
+        assert manager.expired_leases(20.0) == []
         assert old.checkin(lease) is old.transport
 
-    def test_what_is_closed_is_not_lent_and_nobody_waits_for_ever(self) -> None:
-        ledger = PoolManager(pool(), None)
-        before = ledger.current
-        assert ledger.close_all() == [before.transport]
-        assert ledger.close_all() == []
-        with pytest.raises(RuntimeError, match="closed while"):
-            ledger.checkout(Lease())
-        assert not before.matches(None, TRUST)
-        assert ledger.swap(new := pool(), 0.0) == []
-        assert ledger.checkout(Lease()) is new
+    def test_checkout_after_close_all_raises_until_the_next_swap(self) -> None:
+        manager = PoolManager(new_pool(), None)
+        before = manager.current
+        assert manager.close_all() == [before.transport]
+        assert manager.close_all() == []
 
-    def test_a_pool_whose_users_are_garbage_is_garbage(self) -> None:
-        old, lease = pool(), Lease()
-        ledger = PoolManager(old, None)
-        ledger.checkout(lease)
-        ledger.swap(pool(), 0.0)
+        with pytest.raises(RuntimeError, match="closed while"):
+            manager.checkout(Lease())
+
+        assert not before.matches(None, TRUST)
+        assert manager.swap(new := new_pool(), 0.0) == []
+        assert manager.checkout(Lease()) is new
+
+    def test_a_retired_pool_is_garbage_collected_with_its_leases(self) -> None:
+        old, lease = new_pool(), Lease()
+        manager = PoolManager(old, None)
+        manager.checkout(lease)
+        manager.swap(new_pool(), 0.0)
         gone = weakref.ref(old)
         del old, lease
         gc.collect()
+
         assert gone() is None
 
-    def test_a_forgotten_pool_serves_nobody_and_is_not_closed(self) -> None:
-        ledger = PoolManager(pool(), None)
-        ledger.discard_after_fork()
-        assert not ledger.current.matches(None, TRUST)
-        assert ledger.swap(pool(), 0.0) == []
-        assert ledger.current.matches(None, TRUST)
-        ledger.discard_after_fork()
-        ledger.discard_after_fork()
+    def test_a_pool_discarded_after_a_fork_is_not_used_and_not_closed(self) -> None:
+        manager = PoolManager(new_pool(), None)
+        manager.discard_after_fork()
+        assert not manager.current.matches(None, TRUST)
+        assert manager.swap(new_pool(), 0.0) == []
+        assert manager.current.matches(None, TRUST)
+        manager.discard_after_fork()
+        manager.discard_after_fork()
 
 
 @pytest.mark.parametrize("threads", [2, 8])
-def test_lending_and_swapping_at_once(threads: int) -> None:
-    """No pool is closed while somebody uses it, and each is closed exactly once."""
-    ledger: PoolManager[Inner] = PoolManager(pool(), None)
-    made = [ledger.current.transport]
-    wrong: list[str] = []
+def test_concurrent_checkout_and_swap(threads: int) -> None:
+    """No pool is closed while it is in use, and each is closed exactly once."""
+    manager: PoolManager[FakeTransport] = PoolManager(new_pool(), None)
+    transports = [manager.current.transport]
+    closed_in_use: list[FakeTransport] = []
     start = threading.Barrier(threads + 1)
     stop = threading.Event()
 
-    def close(inner: Inner | None) -> None:
-        if inner is not None:
-            inner.closed += 1
+    def close(transport: FakeTransport | None) -> None:
+        if transport is not None:
+            transport.close_count += 1
 
-    def use() -> None:
+    def use_pools() -> None:
         start.wait()
         while not stop.is_set():
             lease = Lease()
-            mine = ledger.checkout(lease)
-            if mine.transport.closed:
-                wrong.append("closed in use")
-            close(mine.checkin(lease))
+            pool = manager.checkout(lease)
+            if pool.transport.close_count:
+                closed_in_use.append(pool.transport)
+            close(pool.checkin(lease))
 
-    users = [threading.Thread(target=use) for _ in range(threads)]
+    users = [threading.Thread(target=use_pools) for _ in range(threads)]
     for user in users:
         user.start()
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
+
     try:
         start.wait()
         for _ in range(3000):
-            new = pool()
-            made.append(new.transport)
-            for inner in ledger.swap(new, 0.0):
-                close(inner)
+            new = new_pool()
+            transports.append(new.transport)
+            for transport in manager.swap(new, 0.0):
+                close(transport)
     finally:
         stop.set()
         for user in users:
             user.join()
         sys.setswitchinterval(interval)
-    assert wrong == []
-    assert [inner.closed for inner in made[:-1]] == [1] * 3000
-    assert made[-1].closed == 0
+
+    assert closed_in_use == []
+    assert [transport.close_count for transport in transports[:-1]] == [1] * 3000
+    assert transports[-1].close_count == 0

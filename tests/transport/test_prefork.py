@@ -1,4 +1,4 @@
-"""A real gunicorn whose four workers ask a cluster: made before or after the fork, killed, reloaded, rotated."""
+"""Clients in the workers of gunicorn: created before or after the fork, with reloads and rotation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.gunicorn import LONG, WORKERS, Gunicorn, Together, gunicorn
 from tests.support.issuer import Issuer, Witness, known
 
 pytestmark = [
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here"),
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="requires os.fork"),
     pytest.mark.timeout(300),
 ]
 
@@ -43,25 +43,27 @@ def kubeconfig(server: APIServer, plugin: PluginScript, tmp_path: Path) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("options", "made"),
+    ("options", "client_created"),
     [(["--preload"], "at import"), ([], "at import"), (["--preload"], "lazily")],
-    ids=["before the fork", "in each worker", "when it is needed"],
+    ids=["before-the-fork", "after-the-fork", "at-the-first-request"],
 )
 def test_each_worker_runs_the_plugin_once(
-    options: list[str], made: str, kubeconfig: str, plugin: PluginScript
+    options: list[str], client_created: str, kubeconfig: str, plugin: PluginScript
 ) -> None:
-    with gunicorn(APP, *options, KUBECONFIG=kubeconfig, MADE=made) as server:
+    with gunicorn(APP, *options, KUBECONFIG=kubeconfig, MADE=client_created) as server:
         first = server.ask_all()
         assert len(first) == len(plugin.runs) == WORKERS
         server.ask_all()
         assert len(plugin.runs) == WORKERS
-        # One that is killed is replaced, and its successor runs the plugin for itself.
+
+        # A killed worker is replaced, and the new one runs the plugin.
         os.kill(min(first), signal.SIGKILL)
         second = server.ask_all()
         assert min(first) not in second
         assert len(second - first) == 1
         assert len(plugin.runs) == WORKERS + 1
-        # So do all after a graceful reload. The old ones may still answer, with what they have.
+
+        # All workers are replaced by a reload; meanwhile the old ones may respond, with their cached credential.
         server.signal(signal.SIGHUP)
         while (server.ask_all() | second) == second:
             pass
@@ -71,7 +73,7 @@ def test_each_worker_runs_the_plugin_once(
 
 
 @pytest.mark.slow
-def test_an_async_client_made_before_the_fork_works_in_the_loops_of_workers(
+def test_an_async_client_created_before_the_fork_works_in_each_worker(
     kubeconfig: str, plugin: PluginScript
 ) -> None:
     with gunicorn(
@@ -83,23 +85,23 @@ def test_an_async_client_made_before_the_fork_works_in_the_loops_of_workers(
 
 
 class Load:
-    """Callers that ask all the time, until they are told to stop. Keeps what failed."""
+    """Threads that send requests until the end of the block, and collect the failures."""
 
     def __init__(self, server: Gunicorn) -> None:
         self._server = server
         self._stop = threading.Event()
         self.failures: list[object] = []
-        self._threads = [threading.Thread(target=self._call) for _ in range(2 * WORKERS)]
+        self._threads = [threading.Thread(target=self._send_requests) for _ in range(2 * WORKERS)]
 
-    def _call(self) -> None:
+    def _send_requests(self) -> None:
         while not self._stop.is_set():
             try:
-                answer = self._server.ask("/work")
+                response = self._server.ask("/work")
             except httpx.HTTPError as error:
                 self.failures.append(error)
             else:
-                if answer["status"] != 200:
-                    self.failures.append(answer)
+                if response["status"] != 200:
+                    self.failures.append(response)
             time.sleep(0.02)
 
     def __enter__(self) -> Load:
@@ -121,30 +123,32 @@ def strict_server(authority: Authority) -> Iterator[APIServer]:
 
 @pytest.mark.load
 @pytest.mark.parametrize("app", [APP, ASGI], ids=["sync", "asgi"])
-def test_tokens_and_certificates_rotate_in_all_workers_and_nobody_notices(
+def test_no_request_fails_while_tokens_and_certificates_rotate_in_all_workers(
     app: str, strict_server: APIServer, tmp_path: Path
 ) -> None:
-    """Whether a credential was good when its caller asked is for the server to say."""
+    """The server records whether each credential was valid when its request was sent."""
     witness = Witness(strict_server)
     issuer = Issuer(tmp_path, strict_server.authority, lifetime=4.0)
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(strict_server.kubeconfig({"exec": issuer.exec_config()})))
     options = ["--preload", *(["--worker-class", "asgi"] if app == ASGI else [])]
+
     try:
         with gunicorn(app, *options, KUBECONFIG=str(path), MADE="at import") as server, Load(server) as load:
-            wait_for(witness, 3 * WORKERS)
+            wait_for_tokens(witness, 3 * WORKERS)
             server.signal(signal.SIGHUP)
-            wait_for(witness, 6 * WORKERS)
+            wait_for_tokens(witness, 6 * WORKERS)
     finally:
         issuer.close()
+
     assert load.failures == []
     assert witness.stale == []
     assert max(len(witness.certificates), len(witness.tokens)) <= issuer.runs
     assert len(server.served) > WORKERS or app == ASGI
 
 
-def wait_for(witness: Witness, tokens: int) -> None:
+def wait_for_tokens(witness: Witness, count: int) -> None:
     end = time.monotonic() + LONG
-    while len(witness.tokens) < tokens:
-        assert time.monotonic() < end, f"{len(witness.tokens)} of {tokens} were seen"
+    while len(witness.tokens) < count:
+        assert time.monotonic() < end, f"the server received {len(witness.tokens)} of {count} tokens"
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Many processes: a config travels as a recipe, each process asks the plugin once, a live credential stays."""
+"""Several processes: a config is pickled without secrets, each process runs the plugin once, clients are not sent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.processes import TASKS
 METHODS = ["spawn", "forkserver", "fork"]
 TOKEN = "s3ntinel-token"
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="requires os.fork")
 
 
 @pytest.fixture
@@ -40,194 +40,227 @@ def plugin(tmp_path: Path) -> PluginScript:
 @pytest.fixture
 def kubeconfig(server: APIServer, plugin: PluginScript, tmp_path: Path) -> str:
     server.tokens[TOKEN] = "alice"
-    stanza = plugin.exec_config(env=[{"name": "SETTING", "value": "s3ntinel-variable"}])
-    document = server.kubeconfig({"exec": stanza, "as": "somebody"})
+    exec_config = plugin.exec_config(env=[{"name": "SETTING", "value": "s3ntinel-variable"}])
+    document = server.kubeconfig({"exec": exec_config, "as": "dave"})
     document["contexts"].append({"name": "other", "context": {"cluster": "local", "user": "tester"}})
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(document))
     return str(path)
 
 
-def done(how: str, method: str, kubeconfig: str, plugin: PluginScript) -> Any:
-    ran = subprocess.run(
+def run_program(how: str, method: str, kubeconfig: str, plugin: PluginScript) -> Any:
+    """Run tests.support.processes and return its JSON output."""
+    completed = subprocess.run(
         [sys.executable, "-m", "tests.support.processes", how, method, kubeconfig],
         env={**os.environ, "ALLOWED": str(plugin.path)},
         cwd=Path(__file__).parents[2],
         stdout=subprocess.PIPE,
         check=True,
     )
-    return json.loads(ran.stdout)
+    return json.loads(completed.stdout)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("how", ["by_process", "by_pool", "by_executor"])
-def test_a_config_travels_and_each_process_runs_the_plugin_once(
+def test_a_config_is_sent_to_other_processes_and_each_runs_the_plugin_once(
     how: str, method: str, kubeconfig: str, plugin: PluginScript, server: APIServer
 ) -> None:
-    results = done(how, method, kubeconfig, plugin)
+    results = run_program(how, method, kubeconfig, plugin)
+
     assert len(results) == (3 if how == "by_process" else TASKS)
     processes = {result.pop("process") for result in results}
     assert len(plugin.runs) == len(processes)
-    # What the parent asked for is what the worker has.
+    # Each worker has all options that the parent passed to load_config.
     expected = {
         "status": 200, "timeout": 33.0, "allowed": [str(plugin.path)], "context": "other", "namespace": "web",
-        "impersonated": "somebody", "environment": {"SETTING": "s3ntinel-variable"},
+        "impersonated": "dave", "environment": {"SETTING": "s3ntinel-variable"},
     }  # fmt: skip
+
     assert results == [expected] * len(results)
-    assert {request.header("Impersonate-User") for request in server.requests} == {"somebody"}
+    assert {request.header("Impersonate-User") for request in server.requests} == {"dave"}
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_client_does_not_and_says_what_to_send(method: str, kubeconfig: str, plugin: PluginScript) -> None:
-    said = done("refused", method, kubeconfig, plugin)
-    assert len(said) == (2 if method == "fork" else 3)
-    for words in said:
-        assert words.startswith("ConfigError: Client cannot be pickled or copied")
-        assert "Send its ClientConfig" in words
+def test_a_client_cannot_be_sent_to_another_process(
+    method: str, kubeconfig: str, plugin: PluginScript
+) -> None:
+    messages = run_program("refused", method, kubeconfig, plugin)
+
+    assert len(messages) == (2 if method == "fork" else 3)
+    for message in messages:
+        assert message.startswith("ConfigError: Client cannot be pickled or copied")
+        assert "Send its ClientConfig" in message
 
 
 def test_a_server_that_forks_runs_the_plugin_once_for_each_process(
     kubeconfig: str, plugin: PluginScript, server: APIServer
 ) -> None:
-    results = done("prefork", "fork", kubeconfig, plugin)
+    results = run_program("prefork", "fork", kubeconfig, plugin)
     assert results == [[200] * 100] * 5
     assert len(plugin.runs) == 5
 
 
-def test_what_it_had_before_it_forked_its_children_have(kubeconfig: str, plugin: PluginScript) -> None:
-    results = done("warm_prefork", "fork", kubeconfig, plugin)
+def test_forked_children_use_the_credential_cached_before_the_fork(
+    kubeconfig: str, plugin: PluginScript
+) -> None:
+    results = run_program("warm_prefork", "fork", kubeconfig, plugin)
     assert results == [[200] * 100] * 5
     assert len(plugin.runs) == 1
 
 
-def test_a_live_credential_stays_where_it_is(variant: ClientVariant, kubeconfig: str) -> None:
-    """Clients, transports, auths and sources: pickled or copied, each says what to send instead."""
+def test_objects_with_a_live_credential_cannot_be_pickled_or_copied(
+    variant: ClientVariant, kubeconfig: str
+) -> None:
+    """The error says what to send instead."""
     with variant.client(kubeauth.load_config(kubeconfig)) as driver:
         driver.get("/version").raise_for_status()
         client = driver.client
-        for thing in (client, client._transport, client._transport._source):
-            for way in (pickle.dumps, copy.copy, copy.deepcopy):
+        for value in (client, client._transport, client._transport._source):
+            for function in (pickle.dumps, copy.copy, copy.deepcopy):
                 with pytest.raises(
-                    ConfigError, match=f"^{type(thing).__name__} cannot be pickled or copied"
+                    ConfigError, match=f"^{type(value).__name__} cannot be pickled or copied"
                 ) as caught:
-                    way(thing)
+                    function(value)
                 assert "Send its ClientConfig" in str(caught.value)
 
 
 @pytest.mark.parametrize("caller_signs", [False, True])
-def test_what_comes_back_carries_no_credential(
+def test_pickled_responses_and_errors_contain_no_credential(
     caller_signs: bool, variant: ClientVariant, server: APIServer
 ) -> None:
-    """Responses and errors hold their requests, which are pickled with them, after redirects too."""
+    """Responses and errors are pickled with their requests, also after redirects."""
     server.tokens[TOKEN] = "alice"
-    server.on("GET", "/there", Answer(302, headers={"Location": "/version"}))
-    server.on("POST", "/gone", Answer(hang_up=True))
+    server.on("GET", "/redirect", Answer(302, headers={"Location": "/version"}))
+    server.on("POST", "/closed", Answer(hang_up=True))
     config = server.config(token=TOKEN)
-    kept: list[Any] = []
-    given = {"Authorization": f"Bearer {TOKEN}"} if caller_signs else {}
+    results: list[Any] = []
+    headers = {"Authorization": f"Bearer {TOKEN}"} if caller_signs else {}
 
-    def plain() -> Any:
+    def new_plain_client() -> Any:
         return variant.PlainClient(
             auth=variant.kubeauth.KubeAuth(config),
             verify=kubeauth.ssl_context(config),
             base_url=config.server,
         )
 
-    for make in (lambda: variant.Client(config), plain):
-        with variant.drive(make) as driver:
-            for path, follow in (("/version", False), ("/none", False), ("/there", True), ("/there", False)):
-                kept.append(driver.get(path, follow_redirects=follow, headers=given))
-            try:
-                kept[-3].raise_for_status()
-            except variant.library.HTTPStatusError as error:
-                kept.append(error.request)
-            try:
-                driver.request("POST", "/gone", headers=given)
-            except variant.library.RequestError as error:
-                kept.append(error)
-    assert [getattr(it, "status_code", None) for it in kept] == [200, 404, 200, 302, None, None] * 2
+    for new_client in (lambda: variant.Client(config), new_plain_client):
+        with variant.drive(new_client) as driver:
+            for path, follow in (
+                ("/version", False),
+                ("/missing", False),
+                ("/redirect", True),
+                ("/redirect", False),
+            ):
+                results.append(driver.get(path, follow_redirects=follow, headers=headers))
+            with pytest.raises(variant.library.HTTPStatusError) as status_error:
+                results[-3].raise_for_status()
+            results.append(status_error.value.request)
+            with pytest.raises(variant.library.RequestError) as request_error:
+                driver.request("POST", "/closed", headers=headers)
+            results.append(request_error.value)
+
+    assert [getattr(result, "status_code", None) for result in results] == [
+        200,
+        404,
+        200,
+        302,
+        None,
+        None,
+    ] * 2
     assert {request.user for request in server.requests} == {"alice"}
-    # What the caller has set is the caller's.
-    assert all((TOKEN.encode() in pickle.dumps(it)) == caller_signs for it in kept)
+    # A header that the caller has set is not removed.
+    assert all((TOKEN.encode() in pickle.dumps(result)) == caller_signs for result in results)
 
 
 @pytest.mark.parametrize("caller_signs", [False, True])
-def test_what_fails_after_a_redirect_carries_no_credential_either(
+def test_pickled_errors_after_a_redirect_contain_no_credential(
     caller_signs: bool, variant: ClientVariant, server: APIServer
 ) -> None:
-    """The library copies the request for it, headers and all, and says in its error which one failed."""
+    """The library copies the request and its headers for the redirect, and its error refers to the copy."""
     server.tokens[TOKEN] = "alice"
-    ways = {"/to-gone": "/gone", "/to-none": "/to-more", "/to-more": "/none", "/round": "/round"}
-    for path, there in ways.items():
-        server.on("GET", path, Answer(307, headers={"Location": there}))
-    server.on("GET", "/gone", Answer(hang_up=True))
+    redirects = {
+        "/to-closed": "/closed",
+        "/to-404": "/to-missing",
+        "/to-missing": "/missing",
+        "/loop": "/loop",
+    }
+    for path, target in redirects.items():
+        server.on("GET", path, Answer(307, headers={"Location": target}))
+    server.on("GET", "/closed", Answer(hang_up=True))
     config = server.config(token=TOKEN)
-    given = {"Authorization": f"Bearer {TOKEN}"} if caller_signs else {}
+    headers = {"Authorization": f"Bearer {TOKEN}"} if caller_signs else {}
 
-    def refuse(response: Any) -> None:
+    def raise_for_status(response: Any) -> None:
         if response.status_code >= 400:
             response.raise_for_status()
 
-    async def arefuse(response: Any) -> None:
-        refuse(response)
+    async def araise_for_status(response: Any) -> None:
+        raise_for_status(response)
 
-    hook = arefuse if variant.is_async else refuse
+    hook = araise_for_status if variant.is_async else raise_for_status
 
-    def plain() -> Any:
+    def new_client() -> Any:
         return variant.PlainClient(
             auth=variant.kubeauth.KubeAuth(config), verify=kubeauth.ssl_context(config), base_url=config.server,
             event_hooks={"response": [hook]}, follow_redirects=True,
         )  # fmt: skip
 
-    kept: list[Any] = []
-    with variant.drive(plain) as driver:
-        for path in ("/to-gone", "/to-none", "/round"):
+    results: list[Any] = []
+
+    with variant.drive(new_client) as driver:
+        for path in ("/to-closed", "/to-404", "/loop"):
             with pytest.raises(variant.library.HTTPError) as caught:
-                driver.get(path, headers=given)
-            kept += [caught.value, caught.value.request]
-    names = [type(it).__name__ for it in kept[::2]]
+                driver.get(path, headers=headers)
+            results += [caught.value, caught.value.request]
+
+    names = [type(result).__name__ for result in results[::2]]
+
     assert names == ["RemoteProtocolError", "HTTPStatusError", "TooManyRedirects"]
     assert {request.user for request in server.requests} == {"alice"}
-    assert all((TOKEN.encode() in pickle.dumps(it)) == caller_signs for it in kept)
+    assert all((TOKEN.encode() in pickle.dumps(result)) == caller_signs for result in results)
 
 
-def test_nor_does_what_fails_when_it_is_repeated_after_a_401(
+def test_a_pickled_error_of_a_retry_after_a_401_contains_no_credential(
     variant: ClientVariant, server: APIServer, plugin: PluginScript
 ) -> None:
-    server.on("GET", "/there", Answer(307, headers={"Location": "/gone"}))
-    server.on("GET", "/gone", Answer(hang_up=True))
+    server.on("GET", "/redirect", Answer(307, headers={"Location": "/closed"}))
+    server.on("GET", "/closed", Answer(hang_up=True))
     server.tokens["s3ntinel-newer"] = "alice"
     config = kubeauth.load_config(server.kubeconfig({"exec": plugin.exec_config()}))
 
-    def plain() -> Any:
+    def new_client() -> Any:
         return variant.PlainClient(
             auth=variant.kubeauth.KubeAuth(config),
             verify=kubeauth.ssl_context(config),
             base_url=config.server,
         )
 
-    with variant.drive(plain) as driver:
+    with variant.drive(new_client) as driver:
         server.tokens[TOKEN] = "bob"
         assert driver.get("/version").status_code == 200
         del server.tokens[TOKEN]
         plugin.answer(token="s3ntinel-newer")
+
         with pytest.raises(variant.library.RemoteProtocolError) as caught:
-            driver.get("/there", follow_redirects=True)
+            driver.get("/redirect", follow_redirects=True)
+
     assert server.requests[-1].user == "alice"
     assert b"s3ntinel" not in pickle.dumps([caught.value, caught.value.request])
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2])
-def test_a_flow_that_is_closed_leaves_alone_what_somebody_else_has_signed(
+def test_closing_an_auth_flow_does_not_modify_requests_of_other_clients(
     library: Any, server: APIServer
 ) -> None:
-    """While an error of another client is handled: that one is not its own."""
-    theirs = library.Request("GET", "https://elsewhere/", headers={"Authorization": "Bearer theirs"})
+    """An error of another client is being handled when the flow is closed: it has a request of that client."""
+    other_request = library.Request("GET", "https://other/", headers={"Authorization": "Bearer other"})
     auth = (kubeauth if library is httpx else kubeauth.httpx2).KubeAuth(server.config(token=TOKEN))
     flow = auth.sync_auth_flow(library.Request("GET", f"{server.url}/version"))
     signed = next(flow)
+
     with pytest.raises(library.ConnectError), closing(flow):
-        raise library.ConnectError("no", request=theirs)
+        raise library.ConnectError("no", request=other_request)
+
     assert "Authorization" not in signed.headers
-    assert theirs.headers["Authorization"] == "Bearer theirs"
+    assert other_request.headers["Authorization"] == "Bearer other"

@@ -1,4 +1,4 @@
-"""What happens between two lines: shared errors, bursts, closing in flight, factories that misbehave."""
+"""Races: concurrent requests, reloads, retries, close() and cancellation."""
 
 from __future__ import annotations
 
@@ -17,39 +17,40 @@ from kubeauth.errors import ClientCertificateError
 from kubeauth.testing import Answer, APIServer, Authority, FakeClock
 from tests.support.clients import VARIANTS, ClientVariant, Driver
 from tests.support.residue import wait_until
+from tests.transport.idle_threads import wait_for_idle_threads
 
 pytestmark = pytest.mark.every_variant
 
-BURST = 8
+CALLERS = 8
 
 
-def burst(variant: ClientVariant, client: Driver, path: str = "/version", callers: int = BURST) -> list[Any]:
-    """So many requests at the same moment; their responses and errors."""
+def send_concurrently(client: Driver, *, callers: int = CALLERS) -> list[Any]:
+    """Send `callers` requests at the same time, and return their responses and errors."""
     results: list[Any] = []
 
-    def call(barrier: threading.Barrier) -> None:
+    def send(barrier: threading.Barrier) -> None:
         barrier.wait()
         try:
-            results.append(client.client.get(path))
+            results.append(client.client.get("/version"))
         except Exception as error:
             results.append(error)
 
-    async def acall() -> None:
+    async def asend() -> None:
         try:
-            results.append(await client.client.get(path))
+            results.append(await client.client.get("/version"))
         except Exception as error:
             results.append(error)
 
     async def main() -> None:
         async with anyio.create_task_group() as group:
             for _ in range(callers):
-                group.start_soon(acall)
+                group.start_soon(asend)
 
     if client._portal is not None:
         client._portal.call(main)
     else:
         barrier = threading.Barrier(callers)
-        threads = [threading.Thread(target=call, args=(barrier,)) for _ in range(callers)]
+        threads = [threading.Thread(target=send, args=(barrier,)) for _ in range(callers)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -57,81 +58,97 @@ def burst(variant: ClientVariant, client: Driver, path: str = "/version", caller
     return results
 
 
-class TestOneErrorInSeveralTasks:
-    """Its traceback has the frames of all of them; those that wait must live."""
+class TestSharedErrors:
+    """The traceback of an error that several tasks raise has frames of tasks that still run.
+
+    Their local variables must not be cleared.
+    """
 
     @pytest.mark.parametrize(
         "variant",
         [ClientVariant(lib, runtime) for lib in (httpx, httpx2) for runtime in ("asyncio", "trio")],
         ids=str,
     )
-    def test_of_a_transport_that_stores_it(self, variant: ClientVariant) -> None:
-        stored = variant.library.ConnectError("stored")
+    def test_a_transport_can_raise_the_same_error_object_in_every_task(self, variant: ClientVariant) -> None:
+        shared_error = variant.library.ConnectError("shared")
 
-        class Inner(variant.library.AsyncBaseTransport):  # type: ignore[name-defined,misc]
+        class RaisingTransport(variant.library.AsyncBaseTransport):  # type: ignore[name-defined,misc]
+            def __init__(self) -> None:
+                self.tasks = 0
+                self.all_raised = anyio.Event()
+
             async def handle_async_request(self, request: Any) -> Any:
                 try:
-                    raise stored
+                    raise shared_error
                 except variant.library.ConnectError:
-                    await anyio.sleep(0.01)
+                    self.tasks += 1
+                    if self.tasks == CALLERS:
+                        self.all_raised.set()
+                    await self.all_raised.wait()
                     raise
 
         config = ClientConfig(server="https://h", token=Secret("t"))
-        with variant.client(config, transport_factory=lambda _context, _proxy: Inner()) as client:
-            assert burst(variant, client) == [stored] * BURST
+
+        with variant.client(config, transport_factory=lambda _context, _proxy: RaisingTransport()) as client:
+            assert send_concurrently(client) == [shared_error] * CALLERS
 
     @pytest.mark.parametrize("variant", VARIANTS, ids=str)
-    def test_of_http2_when_a_connection_breaks(self, variant: ClientVariant, authority: Authority) -> None:
+    def test_every_http2_request_fails_if_the_connection_breaks(
+        self, variant: ClientVariant, authority: Authority
+    ) -> None:
         from tests.support.h2_server import H2Server
 
-        with H2Server(authority.server("127.0.0.1"), hang_up_after=BURST) as server:
+        with H2Server(authority.server("127.0.0.1"), hang_up_after=CALLERS) as server:
             config = ClientConfig(server=server.url, ca_data=authority.pem, token=Secret("t"))
             with variant.client(config, http2=True) as client:
-                results = burst(variant, client)
-                assert len(results) == BURST
-                assert all(isinstance(each, variant.library.TransportError) for each in results)
+                results = send_concurrently(client)
+                assert len(results) == CALLERS
+                assert all(isinstance(result, variant.library.TransportError) for result in results)
 
 
-class TestBurstsAfterIdleTime:
-    """What was read an hour ago may be over: nobody goes on with it because somebody else is reading."""
+class TestConcurrentRequestsAfterIdleTime:
+    """A value that was read an hour ago may have expired: no request uses it while another one reloads it."""
 
-    def test_a_token_file_k62(
+    def test_all_requests_use_a_changed_token_file_k62(
         self, variant: ClientVariant, server: APIServer, tmp_path: Path, clock: FakeClock
     ) -> None:
         path = tmp_path / "token"
         path.write_text("token-0")
         server.tokens = {"token-0": "alice"}
+
         with variant.client(server.config(token_file=str(path)), clock=clock) as client:
             for number in range(1, 11):
                 path.write_text(f"token-{number}")
                 server.tokens = {f"token-{number}": "alice"}
                 clock.advance(3600.0)
-                assert {each.status_code for each in burst(variant, client)} == {200}
+                assert {response.status_code for response in send_concurrently(client)} == {200}
 
-    def test_a_client_certificate_k54(
+    def test_all_requests_use_a_changed_client_certificate_k54(
         self, variant: ClientVariant, tmp_path: Path, clock: FakeClock, authority: Authority
     ) -> None:
         files = tmp_path / "c.pem", tmp_path / "k.pem"
         with APIServer(authority=authority, require_certificate=True) as server:
             authority.client("user-0").write(*files)
-            made: list[object] = []
+            contexts: list[object] = []
 
-            def inner(context: Any, proxy: Any) -> Any:
-                made.append(context)
+            def factory(context: Any, proxy: Any) -> Any:
+                contexts.append(context)
                 return variant.PlainTransport(context, proxy=proxy)
 
             config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
-            with variant.client(config, clock=clock, transport_factory=inner) as client:
+
+            with variant.client(config, clock=clock, transport_factory=factory) as client:
                 for number in range(1, 6):
                     authority.client(f"user-{number}").write(*files)
                     clock.advance(3600.0)
-                    seen = len(server.requests)
-                    assert {each.status_code for each in burst(variant, client)} == {200}
-                    assert {request.user for request in server.requests[seen:]} == {f"user-{number}"}
-            # One pool of connections for each, however many came at once.
-            assert len(made) == 6
+                    before = len(server.requests)
+                    assert {response.status_code for response in send_concurrently(client)} == {200}
+                    assert {request.user for request in server.requests[before:]} == {f"user-{number}"}
 
-    def test_one_reads_for_all_k62(
+            # One pool for each certificate, regardless of the number of concurrent requests.
+            assert len(contexts) == 6
+
+    def test_the_token_file_is_read_once_for_all_requests_k62(
         self,
         variant: ClientVariant,
         server: APIServer,
@@ -140,30 +157,30 @@ class TestBurstsAfterIdleTime:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         from kubeauth._config.files import read_token_file
-        from kubeauth._credentials import files as _static
+        from kubeauth._credentials import files as credential_files
 
         path = tmp_path / "token"
         path.write_text("alices-token")
-        reads: list[int] = []
+        thread_counts: list[int] = []
 
-        def counted(path: str) -> Any:
-            reads.append(threading.active_count())
+        def count_threads(path: str) -> Any:
+            thread_counts.append(threading.active_count())
             return read_token_file(path)
 
         with variant.client(server.config(token_file=str(path)), clock=clock) as client:
             client.get("/version")
-            monkeypatch.setattr(_static, "read_token_file", counted)
-            for late in (50.0, 3600.0):
+            monkeypatch.setattr(credential_files, "read_token_file", count_threads)
+            for seconds in (50.0, 3600.0):
                 before = threading.active_count()
-                clock.advance(late)
-                assert {each.status_code for each in burst(variant, client, callers=32)} == {200}
-                assert len(reads) == 1
+                clock.advance(seconds)
+                assert {response.status_code for response in send_concurrently(client, callers=32)} == {200}
+                assert len(thread_counts) == 1
                 if variant.is_async:
-                    # Waiting tasks occupy no threads.
-                    assert reads.pop() <= before + 32 + 1  # the server has one for each connection
-                reads.clear()
+                    # Waiting tasks use no threads; the server uses one for each connection.
+                    assert thread_counts.pop() <= before + 32 + 1
+                thread_counts.clear()
 
-    def test_two_seconds_late_is_late_k62(
+    def test_requests_wait_for_an_overdue_reload_k62(
         self,
         variant: ClientVariant,
         server: APIServer,
@@ -171,42 +188,46 @@ class TestBurstsAfterIdleTime:
         clock: FakeClock,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """While one reads, the others wait for what it reads: the old token may be over."""
+        """A reload that is two seconds late: other requests wait for it, because the token may have expired."""
         from kubeauth._config.files import read_token_file
-        from kubeauth._credentials import files as _static
+        from kubeauth._credentials import files as credential_files
 
         path = tmp_path / "token"
         path.write_text("alices-token")
         server.tokens["new"] = "bob"
         reading, release = threading.Event(), threading.Event()
 
-        def slow(path: str) -> Any:
+        def read_slowly(path: str) -> Any:
             reading.set()
             release.wait(60)
             return read_token_file(path)
 
         with variant.client(server.config(token_file=str(path)), clock=clock) as client:
-            monkeypatch.setattr(_static, "read_token_file", slow)
+            monkeypatch.setattr(credential_files, "read_token_file", read_slowly)
             path.write_text("new")
             clock.advance(52.0)
             threads = [threading.Thread(target=client.get, args=("/version",)) for _ in range(2)]
             threads[0].start()
             assert reading.wait(60)
+
             threads[1].start()
-            threads[1].join(0.3)
+            wait_for_idle_threads()
+
             assert server.requests == []
             release.set()
             for thread in threads:
                 thread.join()
+
         assert [request.user for request in server.requests] == ["bob", "bob"]
 
-    def test_a_laptop_that_slept(
+    def test_files_are_reloaded_after_the_machine_slept(
         self, variant: ClientVariant, server: APIServer, tmp_path: Path, clock: FakeClock
     ) -> None:
-        """The monotonic clock stood still; the calendar did not."""
+        """The monotonic clock stopped meanwhile; the wall clock did not."""
         path = tmp_path / "token"
         path.write_text("alices-token")
         server.tokens["new"] = "bob"
+
         with variant.client(server.config(token_file=str(path)), clock=clock) as client:
             client.get("/version")
             path.write_text("new")
@@ -214,10 +235,11 @@ class TestBurstsAfterIdleTime:
             client.get("/version")
             clock.set_date(clock.time() - 24 * 3600)
             client.get("/version")
+
         assert [request.user for request in server.requests] == ["alice", "bob", "bob"]
 
 
-def test_a_read_that_fails_in_a_way_nobody_thought_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_error_of_a_reload_keeps_the_value(caplog: pytest.LogCaptureFixture) -> None:
     from kubeauth._credentials.files import PolledValue
 
     def read() -> str:
@@ -225,29 +247,33 @@ def test_a_read_that_fails_in_a_way_nobody_thought_of(caplog: pytest.LogCaptureF
 
     polled = PolledValue(read, "first", due=0.0, interval=50.0)
     polled.reload(100.0)
+
     assert (polled.value, polled.due) == ("first", 150.0)
     assert "ZeroDivisionError" in str(polled.error)
     assert "s3ntinel" not in caplog.text
 
 
-def test_whoever_comes_late_does_not_go_back(
+def test_a_delayed_request_uses_the_new_connections(
     variant: ClientVariant, server: APIServer, tmp_path: Path, clock: FakeClock
 ) -> None:
-    """A caller that took the old certificate, and was held up, meets the new connections."""
+    """It has got the old certificate from the source before the rotation, and sends the request afterwards."""
     files = tmp_path / "c.pem", tmp_path / "k.pem"
     server.authority.client("carol").write(*files)
     config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
+
     with variant.client(config, clock=clock) as client:
         transport = client.client._transport
         old = transport._source.current
         server.authority.client("dave").write(*files)
         clock.advance(1.0)
         client.get("/version")
-        fresh = transport._source.cached_if_fresh
+        cached_if_fresh = transport._source.cached_if_fresh
+
         transport._source.cached_if_fresh = lambda _now: old
         client.get("/version")
-        transport._source.cached_if_fresh = fresh
+        transport._source.cached_if_fresh = cached_if_fresh
         client.get("/version")
+
     assert [(request.user, request.connection) for request in server.requests] == [("dave", 1)] * 3
 
 
@@ -255,26 +281,28 @@ class TestRetries:
     @pytest.mark.parametrize(
         "headers", [{"Upgrade": "websocket", "Connection": "Upgrade"}, {"upgrade": "SPDY/3.1"}]
     )
-    def test_a_command_is_not_run_twice(
+    def test_upgrade_requests_are_not_retried(
         self, variant: ClientVariant, server: APIServer, headers: dict[str, str]
     ) -> None:
-        """exec, attach and port-forward are GETs."""
+        """exec, attach and port-forward are GETs, and a command must not be run twice."""
         server.on("GET", "/exec", Answer(hang_up=True))
         with variant.client(server.config(token="alices-token")) as client:
             client.get("/version")
             with pytest.raises(variant.library.TransportError):
                 client.get("/exec?command=rm", headers=headers)
+
         assert [request.path for request in server.requests] == ["/version", "/exec?command=rm"]
 
-    def test_nor_over_wss(self, variant: ClientVariant, server: APIServer) -> None:
+    def test_requests_over_wss_are_not_retried(self, variant: ClientVariant, server: APIServer) -> None:
         server.on("GET", "/exec", Answer(hang_up=True))
         with variant.client(server.config(token="alices-token")) as client:
             client.get("/version")
             with pytest.raises(variant.library.TransportError):
                 client.get(f"{server.url.replace('https', 'wss')}/exec")
+
         assert len(server.requests) == 2
 
-    def test_a_new_connection_that_dies_is_not_an_old_one(
+    def test_a_request_on_a_new_connection_is_not_retried(
         self, variant: ClientVariant, server: APIServer
     ) -> None:
         server.on("GET", "/dead", Answer(hang_up=True))
@@ -283,40 +311,48 @@ class TestRetries:
             client.get("/version")
             with pytest.raises(variant.library.TransportError):
                 client.get("/dead")
+
         assert [request.path for request in server.requests] == ["/version", "/dead"]
 
 
 class TestClosing:
-    def test_a_request_in_flight_is_not_sent_again(self, variant: ClientVariant, server: APIServer) -> None:
+    def test_a_request_in_flight_is_not_retried_after_close(
+        self, variant: ClientVariant, server: APIServer
+    ) -> None:
         arrived, release = threading.Event(), threading.Event()
 
-        def slow(_request: Any) -> Answer:
+        def respond_slowly(_request: Any) -> Answer:
             arrived.set()
             release.wait(60)
             return Answer()
 
-        server.on("GET", "/slow", slow)
+        server.on("GET", "/slow", respond_slowly)
         errors: list[BaseException] = []
+
         with variant.client(server.config(token="alices-token")) as client:
             client.get("/version")
 
-            def ask() -> None:
+            def send_request() -> None:
                 try:
                     client.get("/slow")
                 except BaseException as error:
                     errors.append(error)
 
-            thread = threading.Thread(target=ask)
+            thread = threading.Thread(target=send_request)
             thread.start()
             assert arrived.wait(60)
+
             client.close()
+
             release.set()
-            thread.join(10)
+            thread.join(60)
+            assert not thread.is_alive()
+
         assert [request.path for request in server.requests] == ["/version", "/slow"]
-        if variant.is_async:  # closing a socket does not wake a thread that reads from it
+        if variant.is_async:  # a thread that reads from a socket is not interrupted by closing it
             assert [type(error) for error in errors] == [variant.library.ReadError]
 
-    def test_a_transport_may_be_used_again(self, variant: ClientVariant, server: APIServer) -> None:
+    def test_a_closed_transport_can_be_used_again(self, variant: ClientVariant, server: APIServer) -> None:
         transport = variant.KubeTransport(server.config(token="alices-token"))
         for _ in range(3):
             with variant.drive(
@@ -325,19 +361,22 @@ class TestClosing:
                 assert client.get("/version").status_code == 200
             wait_until(lambda: server.open_connections == 0)
 
-    def test_closing_twice(self, variant: ClientVariant, server: APIServer) -> None:
+    def test_close_can_be_called_twice(self, variant: ClientVariant, server: APIServer) -> None:
         with variant.client(server.config(token="alices-token")) as client:
             client.get("/version")
             client.close()
             client.close()
 
-    def test_all_are_closed_though_one_fails(self, variant: ClientVariant, server: APIServer) -> None:
+    def test_every_transport_is_closed_even_if_one_raises(
+        self, variant: ClientVariant, server: APIServer
+    ) -> None:
+        created: list[int] = []
         closed: list[int] = []
 
-        def inner(context: Any, proxy: Any) -> Any:
-            number = len(made)
+        def factory(context: Any, proxy: Any) -> Any:
+            number = len(created)
 
-            class Inner(variant.PlainTransport):  # type: ignore[name-defined,misc]
+            class RaisingTransport(variant.PlainTransport):  # type: ignore[name-defined,misc]
                 def close(self) -> None:
                     super().close()
                     closed.append(number)
@@ -348,19 +387,21 @@ class TestClosing:
                     closed.append(number)
                     raise ZeroDivisionError
 
-            made.append(number)
-            return Inner(context, proxy=proxy)
+            created.append(number)
+            return RaisingTransport(context, proxy=proxy)
 
-        made: list[int] = []
         with APIServer(tls=False) as other:
             with (
                 pytest.raises(ZeroDivisionError),
-                variant.client(server.config(), transport_factory=inner) as client,
+                variant.client(server.config(), transport_factory=factory) as client,
             ):
                 client.get(f"{other.url}/version")
-        assert closed == made == [0, 1]
 
-    def test_a_closed_body_is_not_read(self, variant: ClientVariant, server: APIServer) -> None:
+        assert closed == created == [0, 1]
+
+    def test_reading_a_closed_body_raises_runtime_error(
+        self, variant: ClientVariant, server: APIServer
+    ) -> None:
         with variant.client(server.config(token="alices-token")) as client:
             with client.stream("GET", "/version") as stream:
                 body = stream.response.stream._stream
@@ -369,58 +410,61 @@ class TestClosing:
 
 
 class TestLeases:
-    def rotated(
+    def retired_pool(
         self,
         variant: ClientVariant,
         server: APIServer,
         tmp_path: Path,
         clock: FakeClock,
-        inner: Any,
+        factory: Any,
         use: Callable[[Driver], object],
     ) -> Any:
-        """Uses a client, rotates its certificate; returns the pool from before."""
+        """Use a client, then rotate its certificate. Returns the pool that `use` has used."""
         files = tmp_path / "c.pem", tmp_path / "k.pem"
         server.authority.client("carol").write(*files)
         config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
-        with variant.client(config, clock=clock, transport_factory=inner) as client:
+        with variant.client(config, clock=clock, transport_factory=factory) as client:
             old = client.client._transport._pools.current
-            kept = use(client)
+            result = use(client)  # referenced until after the rotation
             server.authority.client("dave").write(*files)
             clock.advance(1.0)
             client.get("/version")
             assert client.client._transport._pools.current is not old
-            del kept
+            del result
             return old
 
-    def test_a_response_that_comes_closed_has_given_its_lease_back(self, variant: ClientVariant, server: APIServer, tmp_path: Path, clock: FakeClock) -> None:  # fmt: skip
-        def answer(_request: Any) -> Any:
+    def test_an_already_closed_response_releases_its_lease(self, variant: ClientVariant, server: APIServer, tmp_path: Path, clock: FakeClock) -> None:  # fmt: skip
+        def respond(_request: Any) -> Any:
             response = variant.library.Response(200, content=b"{}")
             assert response.is_closed
             return response
 
-        old = self.rotated(
-            variant, server, tmp_path, clock, variant.in_memory(answer), lambda client: client.get("/x")
+        old = self.retired_pool(
+            variant, server, tmp_path, clock, variant.in_memory(respond), lambda client: client.get("/x")
         )
         assert not old._leases
         assert old._is_closed
 
-    def test_a_request_that_fails_has_given_its_lease_back(self, variant: ClientVariant, server: APIServer, tmp_path: Path, clock: FakeClock) -> None:  # fmt: skip
-        answers = iter([variant.library.ConnectError("no"), ZeroDivisionError()])
+    def test_a_failed_request_releases_its_lease(self, variant: ClientVariant, server: APIServer, tmp_path: Path, clock: FakeClock) -> None:  # fmt: skip
+        errors = iter([variant.library.ConnectError("no"), ZeroDivisionError()])
 
-        def answer(_request: Any) -> Any:
-            if error := next(answers, None):
+        def respond(_request: Any) -> Any:
+            if error := next(errors, None):
                 raise error
             return variant.library.Response(200)
 
-        def fail(client: Driver) -> None:
+        def send_failing_requests(client: Driver) -> None:
             for error in (variant.library.ConnectError, ZeroDivisionError):
                 with pytest.raises(error):
                     client.get("/x")
 
-        old = self.rotated(variant, server, tmp_path, clock, variant.in_memory(answer), fail)
+        old = self.retired_pool(
+            variant, server, tmp_path, clock, variant.in_memory(respond), send_failing_requests
+        )
+
         assert old._is_closed
 
-    def test_a_response_that_is_kept_keeps_no_connections(
+    def test_a_response_that_was_read_does_not_reference_its_pool(
         self, variant: ClientVariant, server: APIServer
     ) -> None:
         with variant.client(server.config(token="alices-token")) as client:
@@ -428,37 +472,37 @@ class TestLeases:
             lease = response.stream._stream
             assert (lease.pool, lease.body) == (None, None)
 
-    def test_a_rotation_that_is_cancelled_loses_no_inner_transport(
+    def test_every_transport_is_closed_after_a_cancelled_rotation(
         self, server: APIServer, tmp_path: Path, clock: FakeClock
     ) -> None:
         for variant in (ClientVariant(httpx, "asyncio"), ClientVariant(httpx2, "trio")):
-            self.cancelled_rotation(variant, server, tmp_path, clock)
+            self.cancel_rotation(variant, server, tmp_path, clock)
 
-    def cancelled_rotation(
+    def cancel_rotation(
         self, variant: ClientVariant, server: APIServer, tmp_path: Path, clock: FakeClock
     ) -> None:
         files = tmp_path / "c.pem", tmp_path / "k.pem"
         server.authority.client("carol").write(*files)
         config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
         building, release = threading.Event(), threading.Event()
-        made: list[Any] = []
+        transports: list[Any] = []
 
-        class Inner(variant.library.AsyncHTTPTransport):  # type: ignore[name-defined,misc]
-            closed = 0
+        class CountingTransport(variant.library.AsyncHTTPTransport):  # type: ignore[name-defined,misc]
+            close_count = 0
 
             async def aclose(self) -> None:
-                self.closed += 1
+                self.close_count += 1
                 await super().aclose()
 
-        def inner(context: Any, proxy: Any) -> Any:
-            if made:
+        def factory(context: Any, proxy: Any) -> Any:
+            if transports:
                 building.set()
                 release.wait(60)
-            made.append(Inner(context, proxy=proxy))
-            return made[-1]
+            transports.append(CountingTransport(context, proxy=proxy))
+            return transports[-1]
 
         async def main() -> None:
-            async with variant.Client(config, clock=clock, transport_factory=inner) as client:
+            async with variant.Client(config, clock=clock, transport_factory=factory) as client:
                 server.authority.client("dave").write(*files)
                 clock.advance(1.0)
                 async with anyio.create_task_group() as group:
@@ -468,11 +512,12 @@ class TestLeases:
                     release.set()
 
         anyio.run(main, backend=variant.runtime)
-        assert [each.closed for each in made] == [1, 1]
+
+        assert [transport.close_count for transport in transports] == [1, 1]
 
 
-class TestErrorsSayWho:
-    def test_another_server_that_wants_a_certificate(
+class TestErrorMessages:
+    def test_another_origin_that_requires_a_client_certificate(
         self, variant: ClientVariant, server: APIServer, public: Authority
     ) -> None:
         config = server.config(identity=server.authority.client("carol"))
@@ -480,7 +525,7 @@ class TestErrorsSayWho:
             with pytest.raises(ClientCertificateError, match="is sent to its cluster only"):
                 client.get(f"{other.url}/version")
 
-    def test_a_proxy_that_wants_one(
+    def test_a_proxy_that_requires_a_client_certificate(
         self, variant: ClientVariant, server: APIServer, authority: Authority
     ) -> None:
         from tests.support.proxy_servers import Proxy

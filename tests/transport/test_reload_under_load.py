@@ -1,4 +1,4 @@
-"""Files replaced under load: 64 callers and an open stream, no failures, and nothing left behind."""
+"""Files that are replaced while 64 callers send requests and a stream is open: no request fails, nothing leaks."""
 
 from __future__ import annotations
 
@@ -25,21 +25,19 @@ ROTATIONS = 5
 POOLS: list[object] = []
 
 
-def counting(variant: ClientVariant) -> Callable[..., Any]:
-    """An `transport_factory=` that tells how many pools of connections were made."""
+def recording_factory(variant: ClientVariant) -> Callable[..., Any]:
+    """A transport factory that records in POOLS each transport it creates."""
 
-    def inner(context: Any, proxy: Any) -> Any:
-        pool = variant.PlainTransport(
-            context, proxy=proxy, limits=variant.library.Limits(max_connections=None)
-        )
+    def factory(context: Any, proxy: Any) -> Any:
         POOLS.append(context)
-        return pool
+        limits = variant.library.Limits(max_connections=None)
+        return variant.PlainTransport(context, proxy=proxy, limits=limits)
 
-    return inner
+    return factory
 
 
 class Clock:
-    """Real enough for threads: moves on by as much as it takes to look at every file again."""
+    """Advanced by one thread and read by all others, without a lock."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -51,50 +49,50 @@ class Clock:
         return self.now
 
 
-def under_load(
+def run_under_load(
     variant: ClientVariant,
     server: APIServer,
     config: ClientConfig,
     clock: Clock,
     rotate: Callable[[int], None],
 ) -> tuple[list[BaseException], list[str]]:
-    """Callers ask all the time while `rotate` is called; returns failures, and the lines of the stream."""
+    """Call `rotate` while callers send requests. Returns their failures, and the lines of the stream."""
     failures: list[BaseException] = []
     lines: list[str] = []
     POOLS.clear()
     watch = server.watch("/watch")
     done = threading.Event()
 
-    def wait_for(more: int) -> None:
-        enough = len(server.requests) + more
-        while len(server.requests) < enough and not failures:
+    def wait_for_requests(count: int) -> None:
+        total = len(server.requests) + count
+        while len(server.requests) < total and not failures:
             time.sleep(0.002)
 
-    def rotations() -> None:
+    def rotate_files() -> None:
         try:
             watch.wait_for_watchers()
-            wait_for(CALLERS)
+            wait_for_requests(CALLERS)
             for number in range(ROTATIONS):
                 rotate(number)
                 clock.now += 400.0
                 watch.send({"n": number})
-                wait_for(2 * CALLERS)  # every caller has asked about twice since
+                wait_for_requests(2 * CALLERS)  # about two by each caller
         finally:
             watch.end()
             done.set()
 
-    rotator = threading.Thread(target=rotations)
+    rotator = threading.Thread(target=rotate_files)
     if variant.is_async:
-        anyio.run(_tasks, variant, config, clock, rotator, done, failures, lines, backend=variant.runtime)
+        anyio.run(_run_tasks, variant, config, clock, rotator, done, failures, lines, backend=variant.runtime)
     else:
-        _threads(variant, config, clock, rotator, done, failures, lines)
+        _run_threads(variant, config, clock, rotator, done, failures, lines)
     rotator.join()
     return failures, lines
 
 
-def _threads(variant: ClientVariant, config: ClientConfig, clock: Clock, rotator: threading.Thread, done: threading.Event,
+def _run_threads(variant: ClientVariant, config: ClientConfig, clock: Clock, rotator: threading.Thread, done: threading.Event,
              failures: list[BaseException], lines: list[str]) -> None:  # fmt: skip
-    with variant.Client(config, clock=clock, transport_factory=counting(variant)) as client:
+    with variant.Client(config, clock=clock, transport_factory=recording_factory(variant)) as client:
 
         def call() -> None:
             while not done.is_set():
@@ -112,9 +110,9 @@ def _threads(variant: ClientVariant, config: ClientConfig, clock: Clock, rotator
             caller.join()
 
 
-async def _tasks(variant: ClientVariant, config: ClientConfig, clock: Clock, rotator: threading.Thread, done: threading.Event,
+async def _run_tasks(variant: ClientVariant, config: ClientConfig, clock: Clock, rotator: threading.Thread, done: threading.Event,
                  failures: list[BaseException], lines: list[str]) -> None:  # fmt: skip
-    async with variant.Client(config, clock=clock, transport_factory=counting(variant)) as client:
+    async with variant.Client(config, clock=clock, transport_factory=recording_factory(variant)) as client:
 
         async def call() -> None:
             while not done.is_set():
@@ -142,22 +140,25 @@ def test_a_client_certificate_replaced_under_load_k54(
     server.authority.client("first").write(*files)
     config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
     clock = Clock()
+
     with no_residue():
-        failures, lines = under_load(
+        failures, lines = run_under_load(
             variant, server, config, clock, lambda number: pairs[number].write(*files)
         )
+
     assert failures == []
     assert lines == EXPECTED_LINES
     watching = [request for request in server.requests if request.path == "/watch"]
     assert [request.user for request in watching] == ["first"]
     users = [request.user for request in server.requests if request.path != "/watch"]
     assert set(users) == {"first"} | {f"user-{number}" for number in range(ROTATIONS)}
-    # One pool for each certificate: nobody who came late went back to an old one.
+    # One pool for each certificate: no delayed caller has created one for an old certificate.
     assert len(POOLS) == ROTATIONS + 1
-    by_connection: dict[int, set[Any]] = {}
+    users_by_connection: dict[int, set[Any]] = {}
     for request in server.requests:
-        by_connection.setdefault(request.connection, set()).add(request.user)
-    assert all(len(who) == 1 for who in by_connection.values())
+        users_by_connection.setdefault(request.connection, set()).add(request.user)
+
+    assert all(len(users) == 1 for users in users_by_connection.values())
 
 
 def test_half_written_pairs_under_load_k54(variant: ClientVariant, server: APIServer, tmp_path: Path) -> None:
@@ -167,11 +168,12 @@ def test_half_written_pairs_under_load_k54(variant: ClientVariant, server: APISe
     config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
 
     def rotate(number: int) -> None:
-        # Always the one half, never the other.
+        # The certificate or the key, never both of one pair.
         files[number % 2].write_bytes((others[number].certificate, others[number].key)[number % 2])
 
     with no_residue():
-        failures, lines = under_load(variant, server, config, Clock(), rotate)
+        failures, lines = run_under_load(variant, server, config, Clock(), rotate)
+
     assert failures == []
     assert lines == EXPECTED_LINES
     assert {request.user for request in server.requests} == {"first"}
@@ -189,7 +191,8 @@ def test_a_ca_replaced_under_load_k53(variant: ClientVariant, server: APIServer,
         new.replace(path)
 
     with no_residue():
-        failures, lines = under_load(variant, server, config, Clock(), rotate)
+        failures, lines = run_under_load(variant, server, config, Clock(), rotate)
+
     assert failures == []
     assert lines == EXPECTED_LINES
     assert len(POOLS) == ROTATIONS + 1
@@ -208,8 +211,12 @@ def test_a_token_file_replaced_under_load_k62(
         new.replace(path)
 
     with no_residue():
-        failures, lines = under_load(variant, server, server.config(token_file=str(path)), Clock(), rotate)
+        failures, lines = run_under_load(
+            variant, server, server.config(token_file=str(path)), Clock(), rotate
+        )
+
     assert failures == []
     assert lines == EXPECTED_LINES
     users = [request.user for request in server.requests]
+
     assert set(users) == {"alice"} | {f"user-{number}" for number in range(ROTATIONS)}

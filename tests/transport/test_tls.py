@@ -1,4 +1,4 @@
-"""K50, K50a, K51: trust as Go has it, shown by real handshakes on loopback."""
+"""ssl_context: the same servers are trusted as by Go, with real handshakes on loopback (K50, K50a, K51)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LEAF = INTERMEDIATE.issue_cert("localhost", "api.internal")
 
 @dataclass
 class Server:
-    """Takes TLS connections and notes the name each asked for."""
+    """Accepts TLS connections and records the server name that each requests."""
 
     certificate: trustme.LeafCert
     maximum: ssl.TLSVersion = ssl.TLSVersion.MAXIMUM_SUPPORTED
@@ -53,9 +53,9 @@ class Server:
             try:
                 yield listener.getsockname()[1]
             finally:
-                # Also after a handshake that failed. Closing a listener does not end a thread in accept(): after
-                # a signal, as SIGCHLD of a plugin, the kernel restarts it with the same number, and by then that
-                # is the listener of another server, whose client is then answered by this one.
+                # Closing the listener would not interrupt accept() in the thread. After a signal, such as SIGCHLD,
+                # accept() would be restarted with the same file descriptor, which may be the listener of another
+                # test by then.
                 listener.shutdown(socket.SHUT_RDWR)
                 thread.join()
 
@@ -73,7 +73,7 @@ class Server:
 
 
 def handshake(config: ClientConfig, server: Server, host: str = "localhost") -> str:
-    """The answer over a real socket, or the verification error."""
+    """Return what the server sends after the handshake, or the verification error."""
     context = kubeauth.ssl_context(config)
     with server.listening() as port, socket.create_connection(("127.0.0.1", port)) as raw:
         try:
@@ -91,39 +91,42 @@ def pem(ca: trustme.CA) -> bytes:
     return ca.cert_pem.bytes()
 
 
-def test_the_given_ca_is_the_only_trust_k50(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_only_the_configured_ca_is_trusted_k50(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert handshake(config(ca_data=pem(ROOT)), Server(LEAF)) == "ok"
-    # The system trusts the server, the config does not.
+
+    # The CAs of the system would trust the server.
     (tmp_path / "system.pem").write_bytes(pem(ROOT))
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "system.pem"))
     assert "unable to get" in handshake(config(ca_data=pem(trustme.CA())), Server(LEAF))
 
 
-def test_without_a_ca_the_system_is_trusted_k50(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_ca_the_system_cas_are_trusted_k50(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "system.pem").write_bytes(pem(ROOT))
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "system.pem"))
     assert handshake(config(), Server(LEAF)) == "ok"
-    # A file alone is enough: nothing is added to it.
+
+    # No CAs are added to those of SSL_CERT_FILE.
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "home"))
+
     assert len(kubeauth.ssl_context(config()).get_ca_certs()) == 1
 
 
-def test_where_the_system_has_no_roots_certifi_is_used_k50a(
+def test_certifi_is_used_if_the_system_has_no_cas_k50a(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nope"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing"))
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "home"))
     context = kubeauth.ssl_context(config())
     assert len(context.get_ca_certs()) > 50
     assert "unable to get" in handshake(config(), Server(LEAF))
 
 
-def test_a_ca_file_is_read_and_data_wins_over_it_k49_k50(tmp_path: Path) -> None:
+def test_ca_data_takes_precedence_over_a_ca_file_k49_k50(tmp_path: Path) -> None:
     (tmp_path / "ca").write_bytes(pem(ROOT))
     path = str(tmp_path / "ca")
     assert handshake(config(ca_file=path), Server(LEAF)) == "ok"
     assert "unable to get" in handshake(config(ca_file=path, ca_data=pem(trustme.CA())), Server(LEAF))
-    assert handshake(config(ca_file="/nope", ca_data=pem(ROOT)), Server(LEAF)) == "ok"
+    assert handshake(config(ca_file="/missing", ca_data=pem(ROOT)), Server(LEAF)) == "ok"
 
 
 def test_an_empty_ca_file_trusts_nothing_k50(tmp_path: Path) -> None:
@@ -142,57 +145,60 @@ def test_a_ca_that_cannot_be_parsed_is_an_error_k50(data: bytes) -> None:
     assert "s3ntinel" not in str(caught.value)
 
 
-def test_errors_cannot_steer_a_terminal() -> None:
+def test_control_characters_in_errors_are_escaped() -> None:
     with pytest.raises(TLSError, match=r"U\+001B\[2J") as caught:
         kubeauth.ssl_context(config(ca_file="/\x1b[2J"))
     assert "\x1b" not in str(caught.value)
 
 
 def test_a_ca_file_that_cannot_be_read_is_an_error_k50(tmp_path: Path) -> None:
-    with pytest.raises(TLSError, match=r"cannot read the CA file .*nope: No such file"):
-        kubeauth.ssl_context(config(ca_file=str(tmp_path / "nope")))
+    with pytest.raises(TLSError, match=r"cannot read the CA file .*missing: No such file"):
+        kubeauth.ssl_context(config(ca_file=str(tmp_path / "missing")))
 
 
-def test_what_stands_around_the_certificates_is_ignored_k50() -> None:
+def test_text_around_the_certificates_is_ignored_k50() -> None:
     bundle = "# Schlüssel é\n".encode() + pem(trustme.CA()) + b"\ntext\n" + pem(ROOT) + b"trailing"
     assert handshake(config(ca_data=bundle), Server(LEAF)) == "ok"
 
 
-def test_a_flood_of_pem_is_refused_soon_k50() -> None:
+def test_huge_invalid_pem_data_is_rejected_k50() -> None:
     begin, end = b"-----BEGIN CERTIFICATE-----\n", b"-----END CERTIFICATE-----\n"
-    for flood in (begin * 500_000, end * 500_000, begin * 200_000 + end):
+    for data in (begin * 500_000, end * 500_000, begin * 200_000 + end):
         with pytest.raises(TLSError):
-            kubeauth.ssl_context(config(ca_data=flood))
+            kubeauth.ssl_context(config(ca_data=data))
+
     nested = begin * 1000 + pem(ROOT) + end * 1000
     assert handshake(config(ca_data=nested), Server(LEAF)) == "ok"
 
 
-def test_one_bad_certificate_does_not_spoil_the_bundle_k50() -> None:
-    bad = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+def test_invalid_certificates_in_a_bundle_are_skipped_k50() -> None:
+    invalid = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
     with_headers = pem(trustme.CA()).replace(b"CERTIFICATE-----\n", b"CERTIFICATE-----\nKey: value\n\n", 1)
-    assert handshake(config(ca_data=bad + with_headers + pem(ROOT) + bad), Server(LEAF)) == "ok"
-    headers = pem(ROOT).replace(b"CERTIFICATE-----\n", b"CERTIFICATE-----\nKey: value\n\n", 1)
+    assert handshake(config(ca_data=invalid + with_headers + pem(ROOT) + invalid), Server(LEAF)) == "ok"
+
+    only_with_headers = pem(ROOT).replace(b"CERTIFICATE-----\n", b"CERTIFICATE-----\nKey: value\n\n", 1)
+
     with pytest.raises(TLSError):
-        kubeauth.ssl_context(config(ca_data=headers))
+        kubeauth.ssl_context(config(ca_data=only_with_headers))
 
 
-def test_any_certificate_in_the_bundle_is_an_anchor_k50a() -> None:
+def test_any_certificate_in_the_bundle_is_a_trust_anchor_k50a() -> None:
     assert handshake(config(ca_data=pem(INTERMEDIATE)), Server(LEAF)) == "ok"
     leaf = LEAF.cert_chain_pems[0].bytes()
     assert handshake(config(ca_data=leaf), Server(LEAF)) == "ok"
 
 
 def test_certificates_without_key_identifiers_are_accepted_k50a() -> None:
-    """As old clusters make them: OpenSSL's strict mode, on since Python 3.13, would refuse."""
-    ca, leaf = bare_chain()
+    """Old clusters have such certificates, and OpenSSL's strict mode, the default since Python 3.13, rejects them."""
+    ca, leaf = chain_without_key_identifiers()
     assert handshake(config(ca_data=ca), Server(leaf)) == "ok"
     context = kubeauth.ssl_context(config(ca_data=ca))
     assert not context.verify_flags & ssl.VERIFY_X509_STRICT
     assert context.verify_flags & ssl.VERIFY_X509_PARTIAL_CHAIN
 
 
-def test_insecure_verifies_nothing_and_excludes_a_ca_k43_k50() -> None:
-    server = Server(trustme.CA().issue_cert("elsewhere"))
+def test_insecure_skip_tls_verify_verifies_nothing_and_excludes_a_ca_k43_k50() -> None:
+    server = Server(trustme.CA().issue_cert("other.example"))
     assert handshake(config(insecure_skip_tls_verify=True), server) == "ok"
     for ca in ({"ca_data": pem(ROOT)}, {"ca_file": "/any"}):
         with pytest.raises(TLSError, match="root certificates file with the insecure flag is not allowed"):
@@ -206,11 +212,12 @@ def test_the_host_is_verified_and_tls_server_name_replaces_it_k51() -> None:
     assert handshake(named, server, host="wrong.example") == "ok"
     assert server.names == ["wrong.example", "api.internal"]
     other = config(ca_data=pem(ROOT), tls_server_name="other.example")
+
     assert "Hostname mismatch" in handshake(other, server, host="localhost")
 
 
 @pytest.mark.parametrize("name", [".", "..", "a..b", "x" * 64, "a\0b"])
-def test_a_tls_server_name_that_is_no_host_name_is_an_error_k51(name: str) -> None:
+def test_an_invalid_tls_server_name_is_an_error_k51(name: str) -> None:
     with pytest.raises(TLSError) as raised:
         kubeauth.ssl_context(config(ca_data=pem(ROOT), tls_server_name=name))
 
@@ -219,14 +226,14 @@ def test_a_tls_server_name_that_is_no_host_name_is_an_error_k51(name: str) -> No
     )
 
 
-def test_tls_server_name_holds_for_event_loops_too_k51() -> None:
-    """They use wrap_bio, with positional arguments."""
+def test_tls_server_name_applies_to_wrap_bio_k51() -> None:
+    """Event loops call wrap_bio, with positional arguments."""
     context = kubeauth.ssl_context(config(ca_data=pem(ROOT), tls_server_name="api.internal"))
     tls = context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), False, "wrong.example")
     assert tls.server_hostname == "api.internal"
 
 
-def test_the_server_of_these_tests_ends_after_a_handshake_that_failed() -> None:
+def test_the_test_server_stops_after_a_failed_connection() -> None:
     before = set(threading.enumerate())
     with pytest.raises(ConnectionError), Server(LEAF).listening():
         raise ConnectionError
@@ -235,15 +242,16 @@ def test_the_server_of_these_tests_ends_after_a_handshake_that_failed() -> None:
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.MINIMUM_SUPPORTED is deprecated:DeprecationWarning")
-def test_tls_1_2_is_the_least_k51() -> None:
+def test_tls_1_2_is_the_minimum_k51() -> None:
     assert kubeauth.ssl_context(config()).minimum_version == ssl.TLSVersion.TLSv1_2
     assert handshake(config(ca_data=pem(ROOT)), Server(LEAF, maximum=ssl.TLSVersion.TLSv1_2)) == "ok"
     old = Server(LEAF, maximum=ssl.TLSVersion.TLSv1_1)
+
     with pytest.raises((ssl.SSLError, ConnectionError)):
         handshake(config(ca_data=pem(ROOT)), old)
 
 
-def test_disable_compression_is_carried_for_the_client_k51() -> None:
+def test_disable_compression_is_loaded_k51() -> None:
     document = {
         "clusters": [{"name": "c", "cluster": {"server": "https://h", "disable-compression": True}}],
         "contexts": [{"name": "x", "context": {"cluster": "c"}}],
@@ -252,7 +260,7 @@ def test_disable_compression_is_carried_for_the_client_k51() -> None:
     assert kubeauth.load_config(document).disable_compression is True
 
 
-def test_the_context_never_carries_a_client_key(tmp_path: Path) -> None:
+def test_the_ssl_context_contains_no_client_key(tmp_path: Path) -> None:
     before = set(os.listdir(tmp_path))
     client = ROOT.issue_cert("client@example.com")
     context = kubeauth.ssl_context(
@@ -266,11 +274,11 @@ def test_the_context_never_carries_a_client_key(tmp_path: Path) -> None:
     assert set(os.listdir(tmp_path)) == before
 
 
-def bare_chain() -> tuple[bytes, trustme.LeafCert]:
-    """A CA and a server certificate with nothing in them but what Go asks for."""
+def chain_without_key_identifiers() -> tuple[bytes, trustme.LeafCert]:
+    """A CA and a server certificate with only the extensions that Go requires."""
     now = datetime.datetime.now(datetime.UTC)
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bare CA")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "minimal CA")])
 
     def builder(subject: x509.Name, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
         return (

@@ -1,4 +1,4 @@
-"""How much of kubeauth takes part in one request: fewer modules are easier to follow."""
+"""How many modules and frames of kubeauth a request uses: fewer are easier to follow."""
 
 from __future__ import annotations
 
@@ -57,37 +57,40 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
             yield cluster
 
 
-def test_the_first_request_which_runs_the_plugin(cluster: Cluster) -> None:
+def test_the_first_request_uses_at_most_20_modules(cluster: Cluster) -> None:
     with traced() as modules:
         cluster.get()
     assert len(cluster.plugin.runs) == 1
     assert len(modules) <= 20, sorted(modules)
 
 
-def test_a_request_with_a_cached_credential(cluster: Cluster) -> None:
+def test_a_request_with_a_cached_credential_uses_at_most_6_modules(cluster: Cluster) -> None:
     cluster.get()
     with traced() as modules:
         cluster.get()
+
     assert len(cluster.plugin.runs) == 1
     assert len(modules) <= 6, sorted(modules)
 
 
-def test_a_401_and_a_refreshed_credential(cluster: Cluster) -> None:
+def test_a_retry_after_a_401_uses_at_most_22_modules(cluster: Cluster) -> None:
     cluster.get()
     cluster.plugin.answer(token="t2", expires_in=3600)
     cluster.server.tokens.pop("t1")
+
     with traced() as modules:
         cluster.get()
+
     assert len(cluster.plugin.runs) == 2
     assert len(modules) <= 22, sorted(modules)
 
 
-class RecordsFrames(httpx.BaseTransport):
+class FrameRecorder(httpx.BaseTransport):
     """Responds from memory, and records the frames of kubeauth below `handle_request`."""
 
-    def __init__(self, responses: Callable[[], int]) -> None:
+    def __init__(self, next_status: Callable[[], int]) -> None:
         self.frames: list[list[str]] = []
-        self._responses = responses
+        self._next_status = next_status
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         names: list[str] = []
@@ -97,7 +100,7 @@ class RecordsFrames(httpx.BaseTransport):
                 names.append(frame.f_code.co_name)
             frame = frame.f_back
         self.frames.append(names[::-1])
-        return httpx.Response(self._responses())
+        return httpx.Response(self._next_status())
 
 
 def test_at_most_three_frames_between_handle_request_and_the_underlying_transport(tmp_path: Path) -> None:
@@ -105,11 +108,11 @@ def test_at_most_three_frames_between_handle_request_and_the_underlying_transpor
     plugin.answer(token="t1")
     statuses = iter([200, 401, 200, 200])
 
-    def respond() -> int:
+    def next_status() -> int:
         plugin.answer(token="t2")  # for the run after the 401
         return next(statuses)
 
-    transport = RecordsFrames(respond)
+    transport = FrameRecorder(next_status)
     config = kubeauth.ClientConfig(
         server="https://10.0.0.1",
         exec=kubeauth.ExecConfig(
@@ -118,9 +121,11 @@ def test_at_most_three_frames_between_handle_request_and_the_underlying_transpor
             interactive_mode="Never",
         ),
     )
+
     with kubeauth.Client(config, transport_factory=lambda _context, _proxy: transport) as client:
         for path in ("/a", "/b", "https://other.example/"):
             assert client.get(path).status_code == 200
+
     assert transport.frames == [
         ["handle_request", "_send_signed", "_send_once"],
         ["handle_request", "_send_signed", "_send_once"],

@@ -1,7 +1,7 @@
-"""A TLS connection that ends with a FIN and without close_notify: what counts as a complete response.
+"""Responses on a TLS connection that is closed with a FIN and without close_notify.
 
-As in Go and curl, the end of the connection is the end of a body that has no length. With a length, or in chunks,
-a body that is cut is an error. The same for DirectTransport and for the transports of httpx and httpx2.
+As in Go and curl, a body without length is complete at the end of the connection, and a truncated body with length or
+in chunks is an error. DirectTransport and the transports of httpx and httpx2 behave alike.
 """
 
 from __future__ import annotations
@@ -38,48 +38,50 @@ def variant(request: pytest.FixtureRequest) -> ClientVariant:
     return found
 
 
-def cut_after(answer: bytes) -> Callable[[Talk], None]:
-    """Sends `answer` and then a FIN, without close_notify."""
+def close_after(response: bytes) -> Callable[[Talk], None]:
+    """Send `response` and then a FIN, without close_notify."""
 
-    def converse(talk: Talk) -> None:
+    def handle(talk: Talk) -> None:
         talk.request()
-        talk.say(answer)
+        talk.say(response)
         socket.socket.shutdown(talk.stream, socket.SHUT_WR)
-        # Until the client has read all of it: closing at once could reset the connection.
+        # Wait until the client has read the response: closing at once could reset the connection.
         while socket.socket.recv(talk.stream, 65536):
             pass
 
-    return converse
+    return handle
 
 
 @contextmanager
 def client(variant: ClientVariant, server: RawServer, authority: Authority) -> Iterator[Driver]:
-    def make() -> Any:
-        trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        trust.load_verify_locations(cadata=authority.pem.decode())
-        return variant.PlainClient(transport=variant.PlainTransport(trust), base_url=server.url, timeout=60.0)
+    def new_client() -> Any:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=authority.pem.decode())
+        return variant.PlainClient(
+            transport=variant.PlainTransport(context), base_url=server.url, timeout=60.0
+        )
 
-    with variant.drive(make) as driver:
+    with variant.drive(new_client) as driver:
         yield driver
 
 
-def test_the_server_of_this_test_sends_no_close_notify(authority: Authority) -> None:
-    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    trust.load_verify_locations(cadata=authority.pem.decode())
-    with RawServer(cut_after(HEAD + b"\r\nhalf"), pair=authority.server("127.0.0.1")) as server:
+def test_the_test_server_sends_no_close_notify(authority: Authority) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=authority.pem.decode())
+    with RawServer(close_after(HEAD + b"\r\nhalf"), pair=authority.server("127.0.0.1")) as server:
         with (
             socket.create_connection(("127.0.0.1", server.port), timeout=60) as plain,
-            trust.wrap_socket(plain, server_hostname="127.0.0.1", suppress_ragged_eofs=False) as stream,
+            context.wrap_socket(plain, server_hostname="127.0.0.1", suppress_ragged_eofs=False) as stream,
         ):
             stream.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
             with pytest.raises(ssl.SSLEOFError):
                 b"".join(iter(lambda: stream.recv(65536), b""))
 
 
-def test_a_body_without_length_that_is_cut_without_close_notify_counts_as_complete(
+def test_a_body_without_length_is_complete_without_close_notify(
     variant: ClientVariant, authority: Authority
 ) -> None:
-    with RawServer(cut_after(HEAD + b"\r\nhalf of it"), pair=authority.server("127.0.0.1")) as server:
+    with RawServer(close_after(HEAD + b"\r\nhalf of it"), pair=authority.server("127.0.0.1")) as server:
         with client(variant, server, authority) as it:
             response = it.get("/")
             assert (response.status_code, response.content) == (200, b"half of it")
@@ -89,10 +91,10 @@ def test_a_body_without_length_that_is_cut_without_close_notify_counts_as_comple
     "rest",
     [b"Content-Length: 100\r\n\r\nhalf of it", b"Transfer-Encoding: chunked\r\n\r\na\r\nhalf of it\r\n"],
 )
-def test_a_body_with_length_or_in_chunks_that_is_cut_is_an_error(
+def test_a_truncated_body_with_length_or_in_chunks_is_an_error(
     variant: ClientVariant, authority: Authority, rest: bytes
 ) -> None:
-    with RawServer(cut_after(HEAD + rest), pair=authority.server("127.0.0.1")) as server:
+    with RawServer(close_after(HEAD + rest), pair=authority.server("127.0.0.1")) as server:
         with (
             client(variant, server, authority) as it,
             pytest.raises(variant.library.RemoteProtocolError, match="peer closed connection"),
