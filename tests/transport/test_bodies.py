@@ -55,20 +55,20 @@ def test_methods_that_change_something_are_not_retried(
 
 
 def test_a_request_is_retried_only_once(variant: ClientVariant, server: APIServer) -> None:
-    server.on("GET", "/dead", Answer(hang_up=True))
+    server.on("GET", "/closed", Answer(hang_up=True))
     with variant.client(server.config(token="alices-token")) as client:
         client.get("/version")
         with pytest.raises((variant.library.RemoteProtocolError, variant.library.ReadError)):
-            client.get("/dead")
+            client.get("/closed")
 
-    assert [request.path for request in server.requests] == ["/version", "/dead", "/dead"]
+    assert [request.path for request in server.requests] == ["/version", "/closed", "/closed"]
 
 
 def test_a_request_on_the_first_connection_is_not_retried(variant: ClientVariant, server: APIServer) -> None:
-    server.on("GET", "/dead", Answer(hang_up=True))
+    server.on("GET", "/closed", Answer(hang_up=True))
     with variant.client(server.config(token="alices-token")) as client:
         with pytest.raises((variant.library.RemoteProtocolError, variant.library.ReadError)):
-            client.get("/dead")
+            client.get("/closed")
 
     assert len(server.requests) == 1
 

@@ -105,12 +105,14 @@ def test_a_401_response_is_closed_if_the_caller_is_cancelled(
             await client.get("/version")
             plugin.says("new")
             plugin.hold()
+
             with anyio.CancelScope() as scope:
                 async with anyio.create_task_group() as group:
                     group.start_soon(client.get, "/guarded")
                     while plugin.runs < 2:  # noqa: ASYNC110 -- the plugin is another process
                         await anyio.sleep(0.01)
                     scope.cancel()
+
             # The body of the 401 was not read, so its connection cannot be reused.
             while server.open_connections:  # noqa: ASYNC110 -- the server is in another thread
                 await anyio.sleep(0.01)

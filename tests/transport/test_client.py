@@ -181,7 +181,9 @@ class TestCallerHeaders:
         with variant.client(config) as client:
             request = client.client.build_request("GET", "/version")
             before = request.headers.raw
+
             response = client.get("/version")
+
             assert request.headers.raw == before
             assert "authorization" not in response.request.headers
             assert "impersonate-user" not in response.request.headers

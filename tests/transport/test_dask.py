@@ -163,9 +163,9 @@ def test_a_thousand_contexts_run_the_plugin_once_per_worker_and_send_no_secret(
     # A config is pickled without secrets, and loaded again by the worker.
     assert results["told"] == [[["web", "context-0005", 200]] * 8] * WORKERS
     # Sending a client, or a config that contains a secret, is an error that says what to send instead.
-    for way in ("live", "closure"):
-        assert "ConfigError: Client cannot be pickled or copied" in results[way]
-        assert "Send its ClientConfig" in results[way]
+    for case in ("live", "closure"):
+        assert "ConfigError: Client cannot be pickled or copied" in results[case]
+        assert "Send its ClientConfig" in results[case]
     assert "cannot pickle this ClientConfig: it contains secrets (token)" in results["inline"]
     assert "Pass the path of a kubeconfig" in results["inline"]
 

@@ -154,6 +154,7 @@ def test_children_forked_under_load_can_send_requests(variant: ClientVariant) ->
         threads = [threading.Thread(target=send_requests) for _ in range(4)]
         for thread in threads:
             thread.start()
+
         try:
             exit_statuses = [
                 run_in_child(lambda: client.get("/version").raise_for_status(), wait_for_threads=False)
@@ -332,7 +333,6 @@ def test_a_fork_waits_for_a_running_import() -> None:
     forking.set()
 
     exit_status = run_in_child(check_child, wait_for_threads=False)
-
     thread.join()
 
     assert exit_status == 0

@@ -74,12 +74,12 @@ def test_a_pool_that_is_not_retired_is_not_closed() -> None:
 
 
 def test_a_retired_pool_in_use_can_still_be_checked_out() -> None:
-    one, late, pool = Lease(), Lease(), new_pool()
+    one, two, pool = Lease(), Lease(), new_pool()
     pool.checkout(one)
     pool.retire(0.0)
-    assert pool.checkout(late)
+    assert pool.checkout(two)
     assert pool.checkin(one) is None
-    assert pool.checkin(late) is pool.transport
+    assert pool.checkin(two) is pool.transport
 
 
 def test_a_closed_pool_cannot_be_checked_out() -> None:
@@ -158,11 +158,12 @@ class TestPoolManager:
         manager = PoolManager(old, None)
         manager.checkout(lease)
         manager.swap(new_pool(), 0.0)
-        gone = weakref.ref(old)
+        reference = weakref.ref(old)
+
         del old, lease
         gc.collect()
 
-        assert gone() is None
+        assert reference() is None
 
     def test_a_pool_discarded_after_a_fork_is_not_used_and_not_closed(self) -> None:
         manager = PoolManager(new_pool(), None)

@@ -76,7 +76,6 @@ def test_a_config_is_sent_to_other_processes_and_each_runs_the_plugin_once(
         "status": 200, "timeout": 33.0, "allowed": [str(plugin.path)], "context": "other", "namespace": "web",
         "impersonated": "dave", "environment": {"SETTING": "s3ntinel-variable"},
     }  # fmt: skip
-
     assert results == [expected] * len(results)
     assert {request.header("Impersonate-User") for request in server.requests} == {"dave"}
 
@@ -160,14 +159,8 @@ def test_pickled_responses_and_errors_contain_no_credential(
                 driver.request("POST", "/closed", headers=headers)
             results.append(request_error.value)
 
-    assert [getattr(result, "status_code", None) for result in results] == [
-        200,
-        404,
-        200,
-        302,
-        None,
-        None,
-    ] * 2
+    statuses = [getattr(result, "status_code", None) for result in results]
+    assert statuses == [200, 404, 200, 302, None, None] * 2
     assert {request.user for request in server.requests} == {"alice"}
     # A header that the caller has set is not removed.
     assert all((TOKEN.encode() in pickle.dumps(result)) == caller_signs for result in results)
@@ -215,7 +208,6 @@ def test_pickled_errors_after_a_redirect_contain_no_credential(
             results += [caught.value, caught.value.request]
 
     names = [type(result).__name__ for result in results[::2]]
-
     assert names == ["RemoteProtocolError", "HTTPStatusError", "TooManyRedirects"]
     assert {request.user for request in server.requests} == {"alice"}
     assert all((TOKEN.encode() in pickle.dumps(result)) == caller_signs for result in results)

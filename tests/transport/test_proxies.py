@@ -254,8 +254,12 @@ def test_the_no_proxy_table_determines_the_proxy_of_the_transport_k52(
         if expected is None:
             assert proxy is None
         else:
-            url = library.URL(expected)
-            assert (proxy.url.scheme, proxy.url.host, proxy.url.port) == (url.scheme, url.host, url.port)
+            parts = library.URL(expected)
+            assert (proxy.url.scheme, proxy.url.host, proxy.url.port) == (
+                parts.scheme,
+                parts.host,
+                parts.port,
+            )
 
 
 def test_one_server_is_reached_directly_and_through_a_proxy(

@@ -256,7 +256,7 @@ def test_an_unexpected_error_of_a_reload_keeps_the_value(caplog: pytest.LogCaptu
 def test_a_delayed_request_uses_the_new_connections(
     variant: ClientVariant, server: APIServer, tmp_path: Path, clock: FakeClock
 ) -> None:
-    """It has got the old certificate from the source before the rotation, and sends the request afterwards."""
+    """It got the old certificate from the source before the rotation, and is sent afterwards."""
     files = tmp_path / "c.pem", tmp_path / "k.pem"
     server.authority.client("carol").write(*files)
     config = server.config(client_cert_file=str(files[0]), client_key_file=str(files[1]))
@@ -305,14 +305,14 @@ class TestRetries:
     def test_a_request_on_a_new_connection_is_not_retried(
         self, variant: ClientVariant, server: APIServer
     ) -> None:
-        server.on("GET", "/dead", Answer(hang_up=True))
+        server.on("GET", "/closed", Answer(hang_up=True))
         limits = variant.library.Limits(max_keepalive_connections=0)
         with variant.client(server.config(token="alices-token"), limits=limits) as client:
             client.get("/version")
             with pytest.raises(variant.library.TransportError):
-                client.get("/dead")
+                client.get("/closed")
 
-        assert [request.path for request in server.requests] == ["/version", "/dead"]
+        assert [request.path for request in server.requests] == ["/version", "/closed"]
 
 
 class TestClosing:
@@ -442,6 +442,7 @@ class TestLeases:
         old = self.retired_pool(
             variant, server, tmp_path, clock, variant.in_memory(respond), lambda client: client.get("/x")
         )
+
         assert not old._leases
         assert old._is_closed
 

@@ -90,8 +90,15 @@ def run_under_load(
     return failures, lines
 
 
-def _run_threads(variant: ClientVariant, config: ClientConfig, clock: Clock, rotator: threading.Thread, done: threading.Event,
-             failures: list[BaseException], lines: list[str]) -> None:  # fmt: skip
+def _run_threads(
+    variant: ClientVariant,
+    config: ClientConfig,
+    clock: Clock,
+    rotator: threading.Thread,
+    done: threading.Event,
+    failures: list[BaseException],
+    lines: list[str],
+) -> None:
     with variant.Client(config, clock=clock, transport_factory=recording_factory(variant)) as client:
 
         def call() -> None:
@@ -110,8 +117,15 @@ def _run_threads(variant: ClientVariant, config: ClientConfig, clock: Clock, rot
             caller.join()
 
 
-async def _run_tasks(variant: ClientVariant, config: ClientConfig, clock: Clock, rotator: threading.Thread, done: threading.Event,
-                 failures: list[BaseException], lines: list[str]) -> None:  # fmt: skip
+async def _run_tasks(
+    variant: ClientVariant,
+    config: ClientConfig,
+    clock: Clock,
+    rotator: threading.Thread,
+    done: threading.Event,
+    failures: list[BaseException],
+    lines: list[str],
+) -> None:
     async with variant.Client(config, clock=clock, transport_factory=recording_factory(variant)) as client:
 
         async def call() -> None:
@@ -157,7 +171,6 @@ def test_a_client_certificate_replaced_under_load_k54(
     users_by_connection: dict[int, set[Any]] = {}
     for request in server.requests:
         users_by_connection.setdefault(request.connection, set()).add(request.user)
-
     assert all(len(users) == 1 for users in users_by_connection.values())
 
 

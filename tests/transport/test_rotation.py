@@ -72,7 +72,8 @@ class TestClientCertificate:
                     server.authority.client(user).write(*files)
                     clock.advance(1.0)
                     client.get("/version")
-                # That of carol has the stream, that of erin is kept alive, that of dave was unused and is closed.
+
+                # The connection of carol has the stream, that of erin is kept alive, that of dave is closed.
                 wait_until(lambda: server.open_connections == 2)
                 watch.send({"n": 2})
                 watch.end()
@@ -94,9 +95,11 @@ class TestClientCertificate:
                 "GET", "/exec", headers={"Upgrade": "spdy/3.1", "Connection": "Upgrade"}
             ) as stream:
                 assert stream.response.status_code == 101
+
                 server.authority.client("dave").write(*files)
                 clock.advance(1.0)
                 client.get("/version")
+
                 assert not old._is_closed
                 network = stream.response.extensions["network_stream"]
                 request = b"GET /version HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -141,8 +144,10 @@ class TestClientCertificate:
                 client.get("/version")
                 watch.send({"n": 1})
                 assert stream.line() == '{"n": 1}'
+
                 clock.advance(1.0)
                 client.get("/version")
+
                 errors = (
                     variant.library.ReadError,
                     variant.library.RemoteProtocolError,

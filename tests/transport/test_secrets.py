@@ -79,8 +79,8 @@ def test_a_successful_request_leaks_no_secret(
         response = client.get("/version")
         assert response.status_code == 200
         for value in (config, client.client, client.client._transport, client.client._transport._source,
-                   client.client._transport._source.get(), response, response.request, response.request.headers,
-                   client.client.status()):  # fmt: skip
+                      client.client._transport._source.get(), response, response.request, response.request.headers,
+                      client.client.status()):  # fmt: skip
             assert_clean(repr(value) + str(value))
 
     # The header was logged, masked.
@@ -182,7 +182,7 @@ def test_an_earlier_error_of_the_caller_keeps_its_local_variables(
             with pytest.raises(variant.library.ConnectError):
                 client.get("/version")
             formatted = traceback.TracebackException.from_exception(first, capture_locals=True)
-            assert "caller_variable" in "".join(formatted.format())
+            assert "caller_variable = 'value'" in "".join(formatted.format())
 
 
 @pytest.mark.parametrize("new_config", CREDENTIALS)
@@ -201,6 +201,7 @@ def test_errors_about_files_do_not_contain_their_content(
 ) -> None:
     token = tmp_path / "token"
     token.write_text(f"{TOKEN}\x00")
+
     with pytest.raises(Exception, match=r"not a valid HTTP header value|cannot be sent") as caught:
         variant.Client(server.config(token_file=str(token)))
 
