@@ -1,4 +1,4 @@
-"""A kubeconfig that is read once, for all of its contexts: each is what load_config makes of it."""
+"""A kubeconfig that is read once for all of its contexts; each config equals what load_config returns."""
 
 from __future__ import annotations
 
@@ -21,70 +21,81 @@ OPTIONS = ExecOptions(timeout=5.0)
 KUBERC = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: "
 
 
-def loader(**environment: str) -> Loader:
-    given = Environment(environ=environment) if environment else Environment()
-    return Loader(overrides=Overrides(), exec_options=OPTIONS, environment=given)
+def loader(**environ: str) -> Loader:
+    return Loader(
+        overrides=Overrides(),
+        exec_options=OPTIONS,
+        environment=Environment(environ=environ) if environ else Environment(),
+    )
 
 
-def test_each_is_what_load_config_makes_of_it() -> None:
-    found = Contexts.read(loader(), SAMPLE)
-    assert found.names == ("prod", "staging", "local")
-    for name in found.names:
-        alone = load_config(SAMPLE, context=name, exec_options=OPTIONS)
-        assert found.config(name) == alone
-        assert found.config(name)._origin == alone._origin
-        assert pickle.loads(pickle.dumps(found.config(name))) == alone
+def test_each_context_equals_the_result_of_load_config() -> None:
+    contexts = Contexts.read(loader(), SAMPLE)
+    assert contexts.names == ("prod", "staging", "local")
+    for name in contexts.names:
+        expected = load_config(SAMPLE, context=name, exec_options=OPTIONS)
+        assert contexts.config(name) == expected
+        assert contexts.config(name)._origin == expected._origin
+        assert pickle.loads(pickle.dumps(contexts.config(name))) == expected
 
 
-def test_files_are_merged_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_files_are_merged_as_by_load_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = write(tmp_path / "first", document())
     second = write(tmp_path / "second", {**document({"server": "https://other"}), "contexts": [
         {"name": "y", "context": {"cluster": "c", "user": "u"}}]})  # fmt: skip
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join([first, second]))
-    found = Contexts.read(loader())
-    assert found.names == ("x", "y")
-    assert found.paths == (first, second)
-    for name in found.names:
-        assert pickle.loads(pickle.dumps(found.config(name))) == load_config(
+
+    contexts = Contexts.read(loader())
+
+    assert contexts.names == ("x", "y")
+    assert contexts.paths == (first, second)
+    for name in contexts.names:
+        assert pickle.loads(pickle.dumps(contexts.config(name))) == load_config(
             context=name, exec_options=OPTIONS
         )
 
 
-def test_one_that_is_broken_harms_no_other() -> None:
-    made = document()
-    made["contexts"].append({"name": "bad", "context": {"cluster": "c", "user": "nobody"}})
-    found = Contexts.read(loader(), made)
-    assert found.entry("bad").user == "nobody"
-    with pytest.raises(KubeConfigError, match='user "nobody" was not found'):
-        found.config("bad")
-    assert found.config("x").server == "https://h:6443"
+def test_an_invalid_context_does_not_affect_the_others() -> None:
+    kubeconfig = document()
+    kubeconfig["contexts"].append({"name": "bad", "context": {"cluster": "c", "user": "missing"}})
+
+    contexts = Contexts.read(loader(), kubeconfig)
+
+    assert contexts.entry("bad").user == "missing"
+    with pytest.raises(KubeConfigError, match='user "missing" was not found'):
+        contexts.config("bad")
+    assert contexts.config("x").server == "https://h:6443"
 
 
-def test_a_kuberc_is_read_once_and_only_for_a_plugin(tmp_path: Path) -> None:
-    made = document(user=plugin())
-    made["contexts"].append({"name": "plain", "context": {"cluster": "c"}})
+def test_kuberc_is_read_once_and_only_for_a_plugin(tmp_path: Path) -> None:
+    kubeconfig = document(user=plugin())
+    kubeconfig["contexts"].append({"name": "plain", "context": {"cluster": "c"}})
     path = tmp_path / "kuberc"
-    found = Contexts.read(loader(KUBERC=str(path)), made)
-    assert found.config("plain").exec is None
+    contexts = Contexts.read(loader(KUBERC=str(path)), kubeconfig)
+
+    assert contexts.config("plain").exec is None
     with pytest.raises(KubeConfigError, match="kuberc"):
-        found.config("x")
+        contexts.config("x")
+
     path.write_text(f"{KUBERC}DenyAll\n")
-    first = found.config("x").exec
+    first = contexts.config("x").exec
     path.unlink()
-    again = found.config("x").exec
+    again = contexts.config("x").exec
+
     assert first is not None
     assert again is not None
     assert first.policy == again.policy == PluginPolicy.deny_all()
 
 
-def test_a_context_is_never_the_pods_own(tmp_path: Path) -> None:
+def test_a_context_never_falls_back_to_the_in_cluster_config(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
     environment = Environment(
         environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"},
         service_account_dir=str(tmp_path),
     )
-    made = {"contexts": [{"name": "empty", "context": {}}]}
-    path = write(tmp_path / "config", made)
-    found = Contexts.read(Loader(overrides=Overrides(), environment=environment), path)
+    kubeconfig = {"contexts": [{"name": "empty", "context": {}}]}
+    path = write(tmp_path / "config", kubeconfig)
+    contexts = Contexts.read(Loader(overrides=Overrides(), environment=environment), path)
+
     with pytest.raises(KubeConfigError, match="no configuration has been provided"):
-        found.config("empty")
+        contexts.config("empty")

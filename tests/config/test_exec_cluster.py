@@ -1,4 +1,4 @@
-"""T74: what a plugin is told about the cluster (rest/exec_test.go, TestConfigToExecCluster)."""
+"""T74: the cluster in the ExecCredential that a plugin receives (rest/exec_test.go, TestConfigToExecCluster)."""
 
 from __future__ import annotations
 
@@ -13,62 +13,66 @@ from kubeauth._exec.config import ExecCluster
 from kubeauth.errors import ConfigError, KubeConfigError
 
 PROXY = "https://some-proxy-url.com/tuna/fish"
-STUFF = {"stuff": [1, None]}
+CLUSTER_CONFIG = {"audience": [1, None]}
 
 
-def config(**fields: Any) -> ClientConfig:
-    plugin = ExecConfig(command="c", api_version="v", provide_cluster_info=True, cluster_config=STUFF)
+def client_config(**fields: Any) -> ClientConfig:
+    plugin = ExecConfig(
+        command="c", api_version="v", provide_cluster_info=True, cluster_config=CLUSTER_CONFIG
+    )
     return ClientConfig(**{"server": "https://some-host", "exec": plugin, **fields})
 
 
-def told(**fields: Any) -> ExecCluster:
-    return ExecCluster(**{"server": "https://some-host", "config": STUFF, **fields})
+def exec_cluster(**fields: Any) -> ExecCluster:
+    return ExecCluster(**{"server": "https://some-host", "config": CLUSTER_CONFIG, **fields})
 
 
-def test_ca_data_from_memory_t74() -> None:
-    found = build_exec_cluster(
-        config(tls_server_name="name", insecure_skip_tls_verify=True, ca_data=b"ca", proxy_url=PROXY)
+def test_ca_data_is_passed_on_t74() -> None:
+    cluster = build_exec_cluster(
+        client_config(tls_server_name="name", insecure_skip_tls_verify=True, ca_data=b"ca", proxy_url=PROXY)
     )
-    assert found == told(
+    assert cluster == exec_cluster(
         tls_server_name="name",
         insecure_skip_tls_verify=True,
         certificate_authority_data=b"ca",
         proxy_url=PROXY,
     )
-    assert repr(found) == "ExecCluster(server='https://some-host', ...)"
+    assert repr(cluster) == "ExecCluster(server='https://some-host', ...)"
 
 
-def test_ca_data_from_file_t74(tmp_path: Path) -> None:
+def test_the_ca_file_is_read_t74(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_bytes(b"a CA bundle lives here")
-    found = build_exec_cluster(config(ca_file=str(tmp_path / "ca.pem"), proxy_url=PROXY))
-    assert found == told(certificate_authority_data=b"a CA bundle lives here", proxy_url=PROXY)
+    cluster = build_exec_cluster(client_config(ca_file=str(tmp_path / "ca.pem"), proxy_url=PROXY))
+    assert cluster == exec_cluster(certificate_authority_data=b"a CA bundle lives here", proxy_url=PROXY)
 
 
 def test_ca_data_wins_over_a_ca_file_t74_k49() -> None:
-    found = build_exec_cluster(config(ca_data=b"data", ca_file="/this-file-does-not-exist"))
-    assert found.certificate_authority_data == b"data"
+    cluster = build_exec_cluster(client_config(ca_data=b"data", ca_file="/this-file-does-not-exist"))
+    assert cluster.certificate_authority_data == b"data"
 
 
-def test_no_ca_data_t74() -> None:
+def test_a_missing_ca_file_raises_t74() -> None:
     with pytest.raises(KubeConfigError, match="failed to load CA bundle for execProvider: ") as caught:
-        build_exec_cluster(config(ca_file="/this-file-does-not-exist"))
+        build_exec_cluster(client_config(ca_file="/this-file-does-not-exist"))
     assert caught.value.path == "/this-file-does-not-exist"
 
 
-def test_nil_proxy_t74(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_of_the_environment_is_not_reported_t74(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://not-reported:1")
-    assert build_exec_cluster(config(disable_compression=True)) == told(disable_compression=True)
+    assert build_exec_cluster(client_config(disable_compression=True)) == exec_cluster(
+        disable_compression=True
+    )
 
 
-def test_bad_proxy_t74() -> None:
+def test_an_invalid_proxy_url_raises_t74() -> None:
     with pytest.raises(ConfigError, match="failed to get proxy URL for execProvider"):
-        build_exec_cluster(config(proxy_url="nonsense"))
+        build_exec_cluster(client_config(proxy_url="nonsense"))
 
 
-def test_invalid_config_host_t74() -> None:
+def test_an_invalid_server_raises_t74() -> None:
     with pytest.raises(ConfigError, match="failed to create proxy URL request for execProvider: "):
-        build_exec_cluster(config(server="invalid-config-host\n"))
+        build_exec_cluster(client_config(server="invalid-config-host\n"))
 
 
-def test_without_a_plugin_there_is_no_config() -> None:
-    assert build_exec_cluster(config(exec=None)).config is None
+def test_config_is_none_without_a_plugin() -> None:
+    assert build_exec_cluster(client_config(exec=None)).config is None

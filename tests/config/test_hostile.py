@@ -1,9 +1,10 @@
-"""Kubeconfigs that nobody meant well: a typed error, soon, in bounded memory, with none of their text."""
+"""Malicious kubeconfigs: a typed error in bounded time and memory, without any of their content."""
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import textwrap
@@ -14,8 +15,9 @@ import pytest
 
 import kubeauth
 from kubeauth.errors import KubeConfigError
+from tests.support.residue import wait_until
 
-# Run apart, so that a crash, a flood or a stall is the child's: 1 GiB of memory, 30 s of processor time.
+# In a process with limits: 1 GiB of memory, 30 s of processor time.
 CHILD = textwrap.dedent(
     """
     import json, resource, sys
@@ -31,17 +33,17 @@ CHILD = textwrap.dedent(
 )
 
 
-def in_a_child(path: str) -> tuple[str, str, str]:
-    run = subprocess.run([sys.executable, "-c", CHILD, path], capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    kind, message, where = json.loads(run.stdout)
-    return kind, message, where
+def load_in_child(path: str) -> tuple[str, str, str]:
+    result = subprocess.run([sys.executable, "-c", CHILD, path], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    kind, message, error_path = json.loads(result.stdout)
+    return kind, message, error_path
 
 
-LAUGHS = "a0: &a0 [s3ntinel]\n" + "".join(
+ALIASES = "a0: &a0 [s3ntinel]\n" + "".join(
     f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 40)
 )
-MERGES = "a0: &a0 {s3ntinel: 1}\n" + "".join(
+MERGE_KEYS = "a0: &a0 {s3ntinel: 1}\n" + "".join(
     f"a{i}: &a{i} {{<<: [{','.join([f'*a{i - 1}'] * 10)}]}}\n" for i in range(1, 40)
 )
 HOSTILE: dict[str, tuple[bytes, str]] = {
@@ -52,8 +54,8 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "100 KB of {a:": (b"{a: " * 25_000, "nested more than 100"),
     "json depth": (b'{"a":' * 20_000, "nested more than 100"),
     "block depth": (b"".join(b" " * i + b"a:\n" for i in range(2_000)), "nested more than 100"),
-    "billion laughs": (LAUGHS.encode(), "more than 10,000 alias expansions"),
-    "billion merges": (MERGES.encode(), "more than 10,000 alias expansions"),
+    "billion laughs": (ALIASES.encode(), "more than 10,000 alias expansions"),
+    "billion merges": (MERGE_KEYS.encode(), "more than 10,000 alias expansions"),
     "30 MB of values": (b"[" + b"1," * 15_000_000 + b"1]", "more than 1,000,000 values"),
     "30 MB of json values": (b'{"a":[' + b"1," * 15_000_000 + b"1]}", "more than 1,000,000 values"),
     "30 MB of keys": (
@@ -95,58 +97,62 @@ def test_hostile_files_get_a_typed_error_in_bounded_memory(
 ) -> None:
     path = tmp_path / "config"
     path.write_bytes(content)
-    kind, text, where = in_a_child(str(path))
+
+    kind, text, error_path = load_in_child(str(path))
+
     assert kind == "KubeConfigError", text
     assert message in text
-    assert where in (str(path), None)
+    assert error_path in (str(path), None)
     assert "s3ntinel" not in text
     assert len(text) < 5_000
 
 
-def test_special_files() -> None:
+def test_special_files_raise_a_kubeconfig_error() -> None:
     for path in ("/dev/zero", "/proc/self/mem", "/", "/dev/null/x"):
-        kind, text, _ = in_a_child(path)
+        kind, text, _ = load_in_child(path)
         assert kind == "KubeConfigError", (path, kind, text)
     with pytest.raises(KubeConfigError, match="no configuration"):
         kubeauth.load_config("/dev/null")
 
 
-def test_a_fifo_nobody_writes_to_does_not_block(tmp_path: Path) -> None:
+def test_a_fifo_without_a_writer_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(KubeConfigError, match="no configuration"):
         kubeauth.load_config(tmp_path / "fifo")
 
 
-def test_a_kubeconfig_may_come_from_a_pipe() -> None:
+def test_a_kubeconfig_is_read_from_stdin() -> None:
     script = "import kubeauth, sys; print(kubeauth.load_config('/dev/stdin').server)"
     config = json.dumps({
         "clusters": [{"name": "c", "cluster": {"server": "https://h"}}],
         "contexts": [{"name": "x", "context": {"cluster": "c"}}], "current-context": "x",
     })  # fmt: skip
-    run = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script], input=config, capture_output=True, text=True, check=True
     )
-    assert run.stdout == "https://h\n"
+    assert result.stdout == "https://h\n"
 
 
-def test_a_pipe_is_waited_for() -> None:
-    """As in `tool <(slow-command)`: what a pipe has to say may take a while."""
-    reading, writing = os.pipe()
-    found: list[str] = []
+def test_reading_from_a_pipe_waits_for_the_writer() -> None:
+    """As in `tool <(slow-command)`."""
+    read_end, write_end = os.pipe()
+    servers: list[str] = []
     reader = threading.Thread(
-        target=lambda: found.append(kubeauth.load_config(f"/dev/fd/{reading}", cluster="c").server)
+        target=lambda: servers.append(kubeauth.load_config(f"/dev/fd/{read_end}", cluster="c").server)
     )
+
     reader.start()
-    reader.join(timeout=0.5)
-    assert reader.is_alive(), "it did not wait"
-    os.write(writing, b"clusters: [{name: c, cluster: {server: 'https://slow'}}]")
-    os.close(writing)
+    os.write(write_end, b"clusters: [{name: c, ")
+    wait_until(lambda: not select.select([read_end], [], [], 0)[0])
+    os.write(write_end, b"cluster: {server: 'https://slow'}}]")
+    os.close(write_end)
     reader.join()
-    os.close(reading)
-    assert found == ["https://slow"]
+    os.close(read_end)
+
+    assert servers == ["https://slow"]
 
 
-def test_paths_no_system_accepts(tmp_path: Path) -> None:
+def test_invalid_paths_raise_a_kubeconfig_error(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "file").write_text("")
     paths: dict[str | Path, str] = {
@@ -156,9 +162,10 @@ def test_paths_no_system_accepts(tmp_path: Path) -> None:
         "a\0b": "the path contains invalid characters",
         "a\ud800b": "the path contains invalid characters",
     }
-    for path, why in paths.items():
-        with pytest.raises(KubeConfigError, match=why):
+    for path, message in paths.items():
+        with pytest.raises(KubeConfigError, match=message):
             kubeauth.load_config(path)
+
     document = {
         "clusters": [{"name": "c", "cluster": {"server": "https://h", "certificate-authority": "a\0b"}}],
         "contexts": [{"name": "x", "context": {"cluster": "c"}}], "current-context": "x",
@@ -167,30 +174,34 @@ def test_paths_no_system_accepts(tmp_path: Path) -> None:
         kubeauth.load_config(document)
 
 
-def test_an_unreadable_file(tmp_path: Path, nobody: int) -> None:
+def test_an_unreadable_file_raises_a_kubeconfig_error(tmp_path: Path, nobody: int) -> None:
     path = tmp_path / "config"
     path.write_text("{}")
     path.chmod(0)
-    mine = os.geteuid()
+
+    euid = os.geteuid()
     os.seteuid(nobody)
     try:
         with pytest.raises(KubeConfigError, match="cannot read it: Permission denied") as caught:
             kubeauth.load_config(path)
     finally:
-        os.seteuid(mine)
+        os.seteuid(euid)
+
     assert caught.value.path == str(path)
 
 
-def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
-    def descriptors() -> int:
+def test_a_failed_load_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    def count_descriptors() -> int:
         return len(os.listdir("/proc/self/fd"))
 
     if not os.path.isdir("/proc/self/fd"):
-        pytest.skip("no /proc")
+        pytest.skip("needs /proc")
     (tmp_path / "bad").write_text("[")
-    before = descriptors()
+    before = count_descriptors()
+
     for path in (tmp_path, tmp_path / "bad", "/dev/zero", tmp_path / "nope"):
         for _ in range(3):
             with pytest.raises(KubeConfigError):
                 kubeauth.load_config(path)
-    assert descriptors() == before
+
+    assert count_descriptors() == before

@@ -17,23 +17,23 @@ from tests.support.cases import each_case
 from tests.support.kubeconfigs import document
 
 
-def decoded(doc: Any) -> Kubeconfig:
-    found = decode(doc, origin="/o")
-    assert isinstance(found, Kubeconfig), found
-    return found
+def decode_valid(doc: Any) -> Kubeconfig:
+    kubeconfig = decode(doc, origin="/o")
+    assert isinstance(kubeconfig, Kubeconfig), kubeconfig
+    return kubeconfig
 
 
-def problems(doc: Any) -> list[Problem]:
-    found = decode(doc, origin="/o")
-    assert isinstance(found, list)
-    return found
+def find_problems(doc: Any) -> list[Problem]:
+    problems = decode(doc, origin="/o")
+    assert isinstance(problems, list)
+    return problems
 
 
 def b64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def test_every_field_of_the_top_and_of_a_context_k1_k4() -> None:
+def test_fields_of_the_document_and_of_a_context_k1_k4() -> None:
     doc = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -44,13 +44,13 @@ def test_every_field_of_the_top_and_of_a_context_k1_k4() -> None:
         "current-context": "x",
         "extensions": [{"name": "e", "extension": {"a": 1}}],
     }
-    config = decoded(doc)
+    config = decode_valid(doc)
     assert config.current_context == "x"
     assert config.contexts == {"x": Context(cluster="c", user="u", namespace="n", origin="/o")}
 
 
-def test_every_field_of_a_cluster_k2() -> None:
-    wire = {
+def test_fields_of_a_cluster_k2() -> None:
+    fields = {
         "server": "s",
         "tls-server-name": "t",
         "insecure-skip-tls-verify": True,
@@ -60,7 +60,7 @@ def test_every_field_of_a_cluster_k2() -> None:
         "disable-compression": True,
         "extensions": [{"name": "e", "extension": [1]}],
     }
-    assert decoded({"clusters": [{"name": "c", "cluster": wire}]}).clusters["c"] == Cluster(
+    assert decode_valid({"clusters": [{"name": "c", "cluster": fields}]}).clusters["c"] == Cluster(
         server="s",
         tls_server_name="t",
         insecure_skip_tls_verify=True,
@@ -73,8 +73,8 @@ def test_every_field_of_a_cluster_k2() -> None:
     )
 
 
-def test_every_field_of_a_user_k3_k5() -> None:
-    wire = {
+def test_fields_of_a_user_k3_k5() -> None:
+    fields = {
         "client-certificate": "cc", "client-certificate-data": b64(b"ccd"), "client-key": "ck",
         "client-key-data": b64(b"ckd"), "token": "t", "tokenFile": "tf", "as": "a", "as-uid": "i",
         "as-groups": ["g"], "as-user-extra": {"k": ["v"]}, "username": "n", "password": "p",
@@ -82,7 +82,7 @@ def test_every_field_of_a_user_k3_k5() -> None:
         "exec": {"command": "c", "args": ["1"], "env": [{"name": "E", "value": "v"}], "apiVersion": "v",
                  "installHint": "h", "provideClusterInfo": True, "interactiveMode": "Always"},
     }  # fmt: skip
-    assert decoded({"users": [{"name": "u", "user": wire}]}).users["u"] == User(
+    assert decode_valid({"users": [{"name": "u", "user": fields}]}).users["u"] == User(
         client_certificate="cc",
         client_certificate_data=b"ccd",
         client_key="ck",
@@ -110,13 +110,14 @@ def test_every_field_of_a_user_k3_k5() -> None:
 
 
 def test_runtime_only_exec_fields_are_not_read_from_a_file_k6() -> None:
-    wire = {"command": "c", "Config": {"a": 1}, "config": 1, "StdinUnavailable": True, "pluginPolicy": "DenyAll",
+    fields = {"command": "c", "Config": {"a": 1}, "config": 1, "StdinUnavailable": True, "pluginPolicy": "DenyAll",
             "PluginPolicy": {}}  # fmt: skip
-    assert decoded({"users": [{"name": "u", "user": {"exec": wire}}]}).users["u"].exec == ExecEntry(
+    assert decode_valid({"users": [{"name": "u", "user": {"exec": fields}}]}).users["u"].exec == ExecEntry(
         command="c"
     )
+
     exec_ = kubeauth.load_config(
-        document(user={"exec": {**wire, "apiVersion": "v", "interactiveMode": "Never"}})
+        document(user={"exec": {**fields, "apiVersion": "v", "interactiveMode": "Never"}})
     ).exec
     assert exec_ is not None
     assert exec_.cluster_config is None
@@ -124,8 +125,8 @@ def test_runtime_only_exec_fields_are_not_read_from_a_file_k6() -> None:
 
 
 @each_case("doc", [None, {}, {"apiVersion": "", "kind": ""}, {"apiVersion": "v1", "kind": "Config"}])
-def test_nothing_is_an_empty_config_and_the_version_may_be_left_out_k8(doc: Any) -> None:
-    assert decoded(doc) == Kubeconfig(origins=("/o",))
+def test_an_empty_document_is_an_empty_config_and_the_version_is_optional_k8(doc: Any) -> None:
+    assert decode_valid(doc) == Kubeconfig(origins=("/o",))
 
 
 @pytest.mark.parametrize(
@@ -136,47 +137,49 @@ def test_nothing_is_an_empty_config_and_the_version_may_be_left_out_k8(doc: Any)
         ({"apiVersion": "apps/v1"}, "apiVersion"),
     ],
 )
-def test_other_kinds_are_not_kubeconfigs_k8(doc: Any, field: str) -> None:
-    (problem,) = problems(doc)
+def test_other_kinds_and_versions_are_rejected_k8(doc: Any, field: str) -> None:
+    (problem,) = find_problems(doc)
     assert (problem.path, problem.field) == ("/o", field)
 
 
 def test_unknown_fields_are_ignored_and_names_are_case_sensitive_k9() -> None:
-    user = decoded(
+    user = decode_valid(
         {"users": [{"name": "u", "user": {"Token": 1, "TOKEN": [], "new": {}}}], "Clusters": 1}
     ).users["u"]
     assert user == User(origin="/o")
 
 
 @each_case("kind", ["clusters", "users", "contexts", "extensions"])
-def test_a_name_twice_in_one_file_is_an_error_k10(kind: str) -> None:
-    (problem,) = problems({kind: [{"name": name, "extension": 1} for name in "nmn"]})
+def test_a_duplicate_name_in_one_file_is_an_error_k10(kind: str) -> None:
+    (problem,) = find_problems({kind: [{"name": name, "extension": 1} for name in "nmn"]})
     assert problem.field == f'{kind}["n"]'
     assert 'duplicate name "n"' in problem.message
 
 
-def test_a_name_twice_in_the_extensions_of_the_preferences_is_an_error_k10() -> None:
-    (problem,) = problems({"preferences": {"extensions": [{"name": "e", "extension": 1}] * 2}})
+def test_a_duplicate_extension_of_the_preferences_is_an_error_k10() -> None:
+    (problem,) = find_problems({"preferences": {"extensions": [{"name": "e", "extension": 1}] * 2}})
     assert problem.field == 'preferences.extensions["e"]'
 
 
 @pytest.mark.parametrize("kind", ["cluster", "user", "context"])
-def test_a_name_twice_in_the_extensions_of_an_entry_is_an_error_k10(kind: str) -> None:
-    twice = [{"name": "e", "extension": {}}] * 2
-    (problem,) = problems({f"{kind}s": [{"name": "n", kind: {"extensions": twice}}]})
+def test_a_duplicate_extension_of_an_entry_is_an_error_k10(kind: str) -> None:
+    duplicate = [{"name": "e", "extension": {}}] * 2
+    (problem,) = find_problems({f"{kind}s": [{"name": "n", kind: {"extensions": duplicate}}]})
     assert problem.field == f'{kind}s["n"].{kind}.extensions["e"]'
 
 
 @each_case("text", ["%%%", "YWI", "YW I=", "_-_-", "YWI=YWI=", "é", "="])
-def test_bad_base64_fails_the_file_k11(text: str) -> None:
-    (problem,) = problems({"clusters": [{"name": "c", "cluster": {"certificate-authority-data": text}}]})
+def test_invalid_base64_is_an_error_k11(text: str) -> None:
+    (problem,) = find_problems({"clusters": [{"name": "c", "cluster": {"certificate-authority-data": text}}]})
     assert problem.field == 'clusters["c"].cluster.certificate-authority-data'
     assert "base64" in problem.message
     assert text not in problem.message
 
 
 def test_line_breaks_in_base64_are_skipped_k11() -> None:
-    config = decoded({"clusters": [{"name": "c", "cluster": {"certificate-authority-data": "Y\nW\r\nI=\n"}}]})
+    config = decode_valid(
+        {"clusters": [{"name": "c", "cluster": {"certificate-authority-data": "Y\nW\r\nI=\n"}}]}
+    )
     assert config.clusters["c"].certificate_authority_data == b"ab"
 
 
@@ -194,8 +197,8 @@ def test_line_breaks_in_base64_are_skipped_k11() -> None:
 def test_interactive_mode_is_defaulted_for_old_versions_only_k12(
     version: str, mode: str | None, expected: str
 ) -> None:
-    wire = {"apiVersion": f"client.authentication.k8s.io/{version}", "interactiveMode": mode}
-    exec_ = decoded({"users": [{"name": "u", "user": {"exec": wire}}]}).users["u"].exec
+    fields = {"apiVersion": f"client.authentication.k8s.io/{version}", "interactiveMode": mode}
+    exec_ = decode_valid({"users": [{"name": "u", "user": {"exec": fields}}]}).users["u"].exec
     assert exec_ is not None
     assert exec_.interactive_mode == expected
 
@@ -220,58 +223,63 @@ def test_interactive_mode_is_defaulted_for_old_versions_only_k12(
     ],
 )  # fmt: skip
 def test_types_are_strict_and_errors_name_the_entry(doc: Any, field: str, message: str) -> None:
-    (problem,) = problems(doc)
+    (problem,) = find_problems(doc)
     assert (problem.path, problem.field) == ("/o", field)
     assert message in problem.message
 
 
-@each_case(("doc", "given"), [([], "a list"), ("x", "a string"), (1, "a number"), (True, "true or false")])
-def test_what_is_no_mapping_is_no_kubeconfig(doc: Any, given: str) -> None:
-    (problem,) = problems(doc)
+@each_case(("doc", "kind"), [([], "a list"), ("x", "a string"), (1, "a number"), (True, "true or false")])
+def test_a_document_that_is_not_a_mapping_is_rejected(doc: Any, kind: str) -> None:
+    (problem,) = find_problems(doc)
     assert (problem.path, problem.field) == ("/o", None)
-    assert problem.message == f"a kubeconfig must be a mapping, not {given}"
+    assert problem.message == f"a kubeconfig must be a mapping, not {kind}"
 
 
-def test_the_wrong_type_is_told_before_the_wrong_kind_and_that_before_a_wrong_value() -> None:
+def test_types_are_checked_before_the_kind_and_the_kind_before_values() -> None:
     wrong_value = {"clusters": [{"name": "c", "cluster": {"certificate-authority-data": "%"}}]}
     wrong_kind = {**wrong_value, "kind": "Pod"}
     wrong_type = {**wrong_kind, "current-context": 1}
-    found = [problems(doc) for doc in (wrong_type, wrong_kind, wrong_value)]
+    reported = [find_problems(doc) for doc in (wrong_type, wrong_kind, wrong_value)]
+
     fields = ["current-context", "kind", 'clusters["c"].cluster.certificate-authority-data']
-    assert [[problem.field for problem in each] for each in found] == [[field] for field in fields]
+
+    assert [[problem.field for problem in problems] for problems in reported] == [[field] for field in fields]
 
 
-def test_a_duplicate_is_looked_into_as_well() -> None:
+def test_a_duplicate_entry_is_validated_too() -> None:
     first, second = {"name": "c"}, {"name": "c", "cluster": {"certificate-authority-data": "%"}}
-    found = [(problem.field, problem.message) for problem in problems({"clusters": [first, second]})]
-    assert found == [
+    reported = [(problem.field, problem.message) for problem in find_problems({"clusters": [first, second]})]
+    assert reported == [
         ('clusters["c"]', 'duplicate name "c" in clusters'),
         ('clusters["c"].cluster.certificate-authority-data', "not valid base64"),
     ]
 
 
-def test_an_entry_without_a_name_is_named_by_its_number() -> None:
-    (problem,) = problems({"contexts": [{}, {}]})
+def test_an_entry_without_a_name_is_reported_by_its_index() -> None:
+    (problem,) = find_problems({"contexts": [{}, {}]})
     assert (problem.field, problem.message) == ("contexts[1]", 'duplicate name "" in contexts')
 
 
-def test_all_problems_are_found() -> None:
-    assert len(problems({"users": [{"user": {"token": 1, "username": 2}}], "clusters": 3})) == 3
+def test_all_problems_are_reported() -> None:
+    assert len(find_problems({"users": [{"user": {"token": 1, "username": 2}}], "clusters": 3})) == 3
 
 
-def test_a_flood_of_problems_is_not_a_flood_of_words() -> None:
-    flood: Any = [1] * 20_000
-    assert len(problems({"clusters": flood, "users": flood})) == 2
-    assert len(problems({"clusters": [{}] * 20_000})) == 100
+def test_the_number_of_reported_problems_is_limited() -> None:
+    invalid: Any = [1] * 20_000
+    assert len(find_problems({"clusters": invalid, "users": invalid})) == 2
+    assert len(find_problems({"clusters": [{}] * 20_000})) == 100
+
     extra = {str(number): 1 for number in range(20_000)}
-    (problem,) = problems({"users": [{"name": "u", "user": {"as-user-extra": extra}}]})
+    (problem,) = find_problems({"users": [{"name": "u", "user": {"as-user-extra": extra}}]})
+
     assert problem.message == "20,000 fields have the wrong type"
+
     with pytest.raises(KubeConfigError, match="and 80 more") as caught:
         kubeauth.load_config({"clusters": [{}] * 20_000})
     assert len(str(caught.value)) < 5_000
 
 
-def test_names_cannot_steer_a_terminal_or_fill_it() -> None:
+def test_control_characters_and_long_names_are_escaped_and_truncated() -> None:
     with pytest.raises(KubeConfigError) as caught:
         kubeauth.load_config({"current-context": "\x1b[2J" + "x" * 10_000})
     assert "\x1b" not in str(caught.value)
@@ -279,16 +287,17 @@ def test_names_cannot_steer_a_terminal_or_fill_it() -> None:
     assert len(str(caught.value)) < 1_000
 
 
-def test_extensions_that_say_nothing_may_share_a_name_k10() -> None:
-    silent = [{"name": "e"}, {"name": "e", "extension": None}, {"name": "e", "extension": 1}]
-    assert decoded({"extensions": silent}) == Kubeconfig(origins=("/o",))
+def test_empty_extensions_may_share_a_name_k10() -> None:
+    extensions = [{"name": "e"}, {"name": "e", "extension": None}, {"name": "e", "extension": 1}]
+    assert decode_valid({"extensions": extensions}) == Kubeconfig(origins=("/o",))
 
 
 def test_null_means_absent_at_every_level() -> None:
     doc: Any = {"clusters": [{"name": "c", "cluster": None}, None], "users": None, "current-context": None}
-    assert decoded(doc).clusters == {"c": Cluster(origin="/o")}
+    assert decode_valid(doc).clusters == {"c": Cluster(origin="/o")}
+
     nulls = {"exec": {"args": ["a", None], "env": [None, {"name": None, "value": None}]}, "as-groups": [None]}
-    user = decoded({"users": [{"name": "u", "user": nulls}]}).users["u"]
+    user = decode_valid({"users": [{"name": "u", "user": nulls}]}).users["u"]
     assert user.impersonate_groups == ("",)
     assert user.exec == ExecEntry(args=("a", ""), env=(("", ""), ("", "")))
 
@@ -323,7 +332,7 @@ DOCUMENT = st.fixed_dictionaries({}, optional={
 
 
 @given(DOCUMENT)
-def test_any_document_gives_a_config_or_our_error(doc: dict[str, Any]) -> None:
+def test_any_document_yields_a_config_or_a_kubeconfig_error(doc: dict[str, Any]) -> None:
     try:
         config = kubeauth.load_config(doc)
     except KubeConfigError as error:

@@ -40,7 +40,7 @@ CLUSTER: dict[str, Any] = {
     "certificate-authority-data": ENCODED,
     "extensions": [{"name": EXTENSION, "extension": {"a": SENTINEL}}],
 }
-BREAKAGES: dict[str, dict[str, Any]] = {
+BROKEN: dict[str, dict[str, Any]] = {
     "two methods": document(CLUSTER, {**SECRETS, "username": "n", "password": SENTINEL}),
     "wrong type": document(CLUSTER, {**SECRETS, "username": [SENTINEL]}),
     "bad base64": document(CLUSTER, {**SECRETS, "client-key-data": f"%{SENTINEL}"}),
@@ -57,7 +57,7 @@ BREAKAGES: dict[str, dict[str, Any]] = {
     "auth provider": document(
         CLUSTER, {"auth-provider": {"name": "gcp", "config": {"access-token": SENTINEL}}}
     ),
-    "odd value": {
+    "bytes": {
         **document(CLUSTER, SECRETS),
         "extensions": [{"name": "e", "extension": SENTINEL.encode()}],
     },
@@ -78,26 +78,26 @@ TEXTS = {
 }
 
 
-def everything_seen(error: BaseException) -> str:
-    """What a debugger, a crash reporter or a nosy logger would get from an error."""
-    seen: list[str] = []
+def render_error(error: BaseException) -> str:
+    """All text that a debugger, a crash reporter or a logger can get from an error and its causes."""
+    parts: list[str] = []
     while True:
-        seen += [str(error), repr(error), repr(error.args), repr(vars(error)), repr(pickle.dumps(error))]
-        seen += traceback.format_exception(error)
-        seen += list(locals_of(error.__traceback__))
-        following = error.__cause__ or error.__context__
-        if following is None:
-            return "\n".join(seen)
-        error = following
+        parts += [str(error), repr(error), repr(error.args), repr(vars(error)), repr(pickle.dumps(error))]
+        parts += traceback.format_exception(error)
+        parts += render_locals(error.__traceback__)
+        cause = error.__cause__ or error.__context__
+        if cause is None:
+            return "\n".join(parts)
+        error = cause
 
 
-def locals_of(trace: TracebackType | None) -> list[str]:
-    """The locals of our own frames: what the caller holds is the caller's."""
+def render_locals(trace: TracebackType | None) -> list[str]:
+    """The local variables of kubeauth's frames; those of the caller may hold secrets."""
     return [f"{name}={value!r}" for frame in package_frames(trace) for name, value in frame.f_locals.items()]
 
 
-def assert_silent(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
-    for text in (everything_seen(error), caplog.text):
+def assert_no_leak(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    for text in (render_error(error), caplog.text):
         assert SENTINEL not in text
         assert ENCODED not in text
 
@@ -106,9 +106,9 @@ def assert_silent(error: BaseException, caplog: pytest.LogCaptureFixture) -> Non
     ("broken", "form"),
     [
         pytest.param(broken, form, id=f"{name}-{form}")
-        for name, broken in BREAKAGES.items()
+        for name, broken in BROKEN.items()
         for form in ("dict", "bytes", "str", "file")
-        if form == "dict" or name != "odd value"  # which no JSON could hold
+        if form == "dict" or name != "bytes"  # bytes are not valid JSON
     ],
 )
 def test_broken_kubeconfigs_do_not_leak(
@@ -123,18 +123,23 @@ def test_broken_kubeconfigs_do_not_leak(
         source = tmp_path / "config"
     if form == "str":
         source = source.decode()
+
     with pytest.raises(KubeAuthError) as caught:
         kubeauth.load_config(source)
-    assert_silent(caught.value, caplog)
+
+    assert_no_leak(caught.value, caplog)
 
 
 @each_case(
     "source", [f"token: {SENTINEL}", f"{{a: {SENTINEL}}}", f"users:\n- {SENTINEL}", f"a{SENTINEL}: " * 999]
 )
-def test_text_where_a_path_belongs_does_not_leak(source: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_kubeconfig_passed_in_place_of_a_path_does_not_leak(
+    source: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with pytest.raises(KubeAuthError, match="encode it") as caught:
         kubeauth.load_config(source)
-    assert_silent(caught.value, caplog)
+
+    assert_no_leak(caught.value, caplog)
 
 
 @each_case("form", ["bytes", "file"])
@@ -147,29 +152,36 @@ def test_unreadable_kubeconfigs_do_not_leak(
     if form == "file":
         (tmp_path / "config").write_bytes(source)
         source = tmp_path / "config"
+
     with pytest.raises(KubeAuthError) as caught:
         kubeauth.load_config(source)
-    assert_silent(caught.value, caplog)
+
+    assert_no_leak(caught.value, caplog)
 
 
-def test_the_check_itself_would_notice(caplog: pytest.LogCaptureFixture) -> None:
+def test_assert_no_leak_fails_for_a_leak(caplog: pytest.LogCaptureFixture) -> None:
     def leaky() -> None:
         raise KubeAuthError(f"token {SENTINEL}")
 
     with pytest.raises(KubeAuthError) as caught:
         leaky()
     with pytest.raises(AssertionError):
-        assert_silent(caught.value, caplog)
+        assert_no_leak(caught.value, caplog)
 
 
-def test_good_configs_print_and_log_nothing_secret(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_valid_configs_neither_print_nor_log_secrets(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     path = tmp_path / "config"
     path.write_text(json.dumps(document({**CLUSTER, "certificate-authority-data": None}, SECRETS)))
+
     config = kubeauth.load_config(path)
+
     assert config.token is not None
     assert config.token.reveal() == SENTINEL
-    shown = [
+
+    rendered = [
         repr(config),
         str(config),
         f"{config}",
@@ -177,4 +189,4 @@ def test_good_configs_print_and_log_nothing_secret(tmp_path: Path, caplog: pytes
         repr([config]),
         repr(pickle.dumps(config)),
     ]
-    assert SENTINEL not in "".join([*shown, caplog.text])
+    assert SENTINEL not in "".join([*rendered, caplog.text])

@@ -1,4 +1,4 @@
-"""New tokens in a kubeconfig that others read and write as well (O7)."""
+"""New tokens in a kubeconfig that other processes read and write too (O7)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from kubeauth import Secret
 from kubeauth._config.writeback import AuthProviderEntry, WriteProblem, exclusive_lock
 from kubeauth._parsing import read_document, write_document
 
-OURS = {"idp-issuer-url": "https://i", "client-id": "c", "id-token": "old", "unknown": "kept"}
+SETTINGS = {"idp-issuer-url": "https://i", "client-id": "c", "id-token": "old", "unknown": "kept"}
 DOCUMENT: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Config",
@@ -30,7 +31,7 @@ DOCUMENT: dict[str, Any] = {
     ],
     "users": [
         {"name": "other", "user": {"token": "t"}},
-        {"name": "me", "user": {"auth-provider": {"name": "oidc", "config": OURS}}},
+        {"name": "me", "user": {"auth-provider": {"name": "oidc", "config": SETTINGS}}},
     ],
 }
 
@@ -48,7 +49,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def changed(**settings: str) -> dict[str, Any]:
+def document_with(**settings: str) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(json.dumps(DOCUMENT))
     document["users"][1]["user"]["auth-provider"]["config"].update(settings)
     return document
@@ -61,39 +62,40 @@ def read(path: Path) -> Any:
 NEW = {"id-token": Secret("new"), "refresh-token": Secret("on")}
 
 
-def test_everything_else_stays_as_it_is_o7(path: Path) -> None:
+def test_the_rest_of_the_file_is_unchanged_o7(path: Path) -> None:
     assert entry(path).write(NEW, 1.0) is None
-    assert read(path) == changed(**{"id-token": "new", "refresh-token": "on"})
+    assert read(path) == document_with(**{"id-token": "new", "refresh-token": "on"})
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert os.listdir(path.parent) == ["config"]
-    assert entry(path).read() == {**OURS, "id-token": "new", "refresh-token": "on"}
+    assert entry(path).read() == {**SETTINGS, "id-token": "new", "refresh-token": "on"}
 
 
-def test_what_somebody_who_was_killed_has_left_is_cleared_away_o7(path: Path) -> None:
-    (path.parent / ".config.kubeauth-abc").write_text("half of it")
-    (path.parent / ".config.mine").write_text("not ours")
+def test_temporary_files_of_a_killed_process_are_removed_o7(path: Path) -> None:
+    (path.parent / ".config.kubeauth-abc").write_text("partial")
+    (path.parent / ".config.mine").write_text("unrelated")
     assert entry(path).write(NEW, 1.0) is None
     assert sorted(os.listdir(path.parent)) == [".config.mine", "config"]
 
 
 @pytest.mark.parametrize("before", ["", " \r\n", "\ufeff"])
-def test_json_stays_json_o7(path: Path, before: str) -> None:
+def test_a_json_file_stays_json_o7(path: Path, before: str) -> None:
     path.write_text(before + json.dumps(DOCUMENT))
     assert entry(path).write(NEW, 1.0) is None
-    assert json.loads(path.read_text()) == changed(**{"id-token": "new", "refresh-token": "on"})
+    assert json.loads(path.read_text()) == document_with(**{"id-token": "new", "refresh-token": "on"})
 
 
-def test_a_link_stays_a_link_o7(path: Path, tmp_path: Path) -> None:
+def test_a_symlink_is_kept_and_its_target_written_o7(path: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(path)
+
     assert entry(link).write(NEW, 1.0) is None
     assert link.is_symlink()
     assert read(path)["users"][1]["user"]["auth-provider"]["config"]["id-token"] == "new"
     assert sorted(os.listdir(tmp_path)) == ["home", "kube", "link"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_the_owner_stays_o7(path: Path, nobody: int) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for chown")
+def test_the_owner_of_the_file_is_kept_o7(path: Path, nobody: int) -> None:
     os.chown(path, nobody, nobody)
     assert entry(path).write(NEW, 1.0) is None
     assert (path.stat().st_uid, path.stat().st_gid) == (nobody, nobody)
@@ -104,158 +106,175 @@ def test_the_owner_stays_o7(path: Path, nobody: int) -> None:
     [{}, {"users": None}, {"users": [3, {"name": "me"}]}, {"users": [{"name": "me", "user": {"exec": {}}}]},
      {"users": [{"name": "me", "user": {"auth-provider": {"config": {"client-id": "another"}}}}]}],
 )  # fmt: skip
-def test_an_entry_that_is_gone_or_about_another_is_left_alone_o7(document: Any, path: Path) -> None:
+def test_a_missing_or_different_entry_is_not_written_o7(document: Any, path: Path) -> None:
     path.write_text(json.dumps(document))
     assert entry(path).read() is None
     assert entry(path).write(NEW, 1.0) is None
     assert json.loads(path.read_text()) == document
 
 
-def test_a_file_that_is_gone_stays_gone_o7(path: Path) -> None:
+def test_a_missing_file_is_not_created_o7(path: Path) -> None:
     path.unlink()
     assert entry(path).read() is None
     assert entry(path).write(NEW, 1.0) is None
-    with exclusive_lock(str(path), 60.0) as mine:
-        assert mine
+
+    with exclusive_lock(str(path), 60.0) as is_locked:
+        assert is_locked
     assert os.listdir(path.parent) == []
 
 
-def test_a_file_that_cannot_be_parsed_is_not_touched_o7(path: Path) -> None:
+def test_an_invalid_file_is_not_written_o7(path: Path) -> None:
     path.write_text("users: [s3ntinel")
-    for found in (entry(path).read(), entry(path).write(NEW, 1.0)):
-        assert isinstance(found, WriteProblem)
-        assert "cannot be read" in found.reason
-        assert "s3ntinel" not in repr(found)
+    for problem in (entry(path).read(), entry(path).write(NEW, 1.0)):
+        assert isinstance(problem, WriteProblem)
+        assert "cannot be read" in problem.reason
+        assert "s3ntinel" not in repr(problem)
     assert path.read_text() == "users: [s3ntinel"
 
 
-def test_a_lock_that_nobody_removes_is_named_o7(path: Path) -> None:
+def test_a_stale_lock_file_is_reported_o7(path: Path) -> None:
     lock = path.with_name("config.lock")
     lock.touch()
-    for found in (entry(path).write(NEW, 0.05), entry(path).check_writable(0.05)):
-        assert isinstance(found, WriteProblem)
-        assert f"remove {lock}" in found.advice
+
+    for problem in (entry(path).write(NEW, 0.05), entry(path).check_writable(0.05)):
+        assert isinstance(problem, WriteProblem)
+        assert f"remove {lock}" in problem.advice
     assert lock.exists()
     assert read(path) == DOCUMENT
 
 
-def test_behind_a_link_both_names_are_locked_o7(path: Path, tmp_path: Path) -> None:
-    """kubectl locks the name that it was given, whichever that is."""
+def test_a_symlink_and_its_target_are_both_locked_o7(path: Path, tmp_path: Path) -> None:
+    """kubectl locks the path it was called with, which may be either."""
     link = tmp_path / "link"
     link.symlink_to(path)
+
     for lock in (Path(f"{link}.lock"), Path(f"{path}.lock")):
         lock.touch()
-        found = entry(link).write({"id-token": Secret("new")}, 0.0)
-        assert isinstance(found, WriteProblem)
-        assert f"remove {lock}" in found.advice
+        problem = entry(link).write({"id-token": Secret("new")}, 0.0)
+        assert isinstance(problem, WriteProblem)
+        assert f"remove {lock}" in problem.advice
         lock.unlink()
+
     assert entry(link).write({"id-token": Secret("new")}, 0.0) is None
 
 
-def test_it_waits_for_whoever_writes_o7(path: Path) -> None:
+def test_write_waits_for_the_lock_file_o7(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = path.with_name("config.lock")
     lock.touch()
-    threading.Timer(0.1, lock.unlink).start()
+    monkeypatch.setattr(time, "sleep", lambda _: lock.unlink(missing_ok=True))
+
     assert entry(path).write(NEW, 60.0) is None
     assert read(path) != DOCUMENT
 
 
-def test_what_is_half_written_is_not_believed_o7(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """kubectl writes in place, while there is a lock."""
-    monkeypatch.setattr("kubeauth._config.writeback._KUBECTL_WRITE_TIMEOUT", 60.0)  # it may be slow
+def test_read_waits_for_a_partially_written_file_o7(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kubectl overwrites the file in place while the lock file exists."""
+    monkeypatch.setattr("kubeauth._config.writeback._KUBECTL_WRITE_TIMEOUT", 60.0)
     whole = path.read_bytes()
     lock = path.with_name("config.lock")
     lock.touch()
     path.write_bytes(whole[: len(whole) // 3])
 
-    def finish() -> None:
+    def finish_write(_: float) -> None:
         path.write_bytes(whole)
-        lock.unlink()
+        lock.unlink(missing_ok=True)
 
-    threading.Timer(0.1, finish).start()
-    assert entry(path).read() == OURS
+    monkeypatch.setattr(time, "sleep", finish_write)
+
+    assert entry(path).read() == SETTINGS
 
 
-@pytest.mark.parametrize("what", ["file", "directory"])
-def test_what_may_not_be_written_is_known_beforehand_o7(
-    what: str, path: Path, nobody: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("readonly", ["file", "directory"])
+def test_check_writable_reports_missing_permissions_o7(
+    readonly: str, path: Path, nobody: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(path.parent)  # nobody could not get there
+    monkeypatch.chdir(path.parent)  # its parents are not accessible to that user
     os.chown(path, nobody, nobody)
     os.chown(path.parent, nobody, nobody)
-    path.chmod(0o444 if what == "file" else 0o600)
-    path.parent.chmod(0o755 if what == "file" else 0o555)
-    before = os.geteuid()
+    path.chmod(0o444 if readonly == "file" else 0o600)
+    path.parent.chmod(0o755 if readonly == "file" else 0o555)
+
+    euid = os.geteuid()
     os.seteuid(nobody)
     try:
-        found = entry(Path(path.name)).check_writable(1.0)
+        problem = entry(Path(path.name)).check_writable(1.0)
     finally:
-        os.seteuid(before)
-    assert isinstance(found, WriteProblem)
-    assert ("not writable" if what == "file" else "Permission denied") in found.reason
-    assert "chmod" in found.advice or "writable" in found.advice
+        os.seteuid(euid)
+
+    assert isinstance(problem, WriteProblem)
+    assert ("not writable" if readonly == "file" else "Permission denied") in problem.reason
+    assert "chmod" in problem.advice or "writable" in problem.advice
     assert os.listdir(path.parent) == ["config"]
 
 
-def test_a_file_that_cannot_be_replaced_is_written_in_place_o7(
+def test_a_file_that_cannot_be_replaced_is_overwritten_in_place_o7(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one that is mounted into a container."""
+    """For example a file that is mounted into a container."""
 
     def busy(*_: object) -> None:
         raise OSError(16, "Device or resource busy")
 
     monkeypatch.setattr(os, "replace", busy)
-    number = path.stat().st_ino
+    inode = path.stat().st_ino
+
     assert entry(path).write(NEW, 1.0) is None
-    assert path.stat().st_ino == number
-    assert read(path) == changed(**{"id-token": "new", "refresh-token": "on"})
+    assert path.stat().st_ino == inode
+    assert read(path) == document_with(**{"id-token": "new", "refresh-token": "on"})
     assert os.listdir(path.parent) == ["config"]
 
 
-HOLDS = """
+HOLD_LOCK = """
 import sys, time
 from kubeauth._config.writeback import exclusive_lock
-with exclusive_lock(sys.argv[1], 60.0) as mine:
-    print(mine, flush=True)
+with exclusive_lock(sys.argv[1], 60.0) as is_locked:
+    print(is_locked, flush=True)
     time.sleep(600)
 """
 
 
-def test_one_process_at_a_time_and_none_for_ever_o7(path: Path) -> None:
-    other = subprocess.Popen([sys.executable, "-c", HOLDS, str(path)], stdout=subprocess.PIPE, text=True)
-    with other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "True\n"
-        with exclusive_lock(str(path), 0.05) as mine:
-            assert not mine
-        # It dies with the lock in its hand, and nobody has to clean up.
-        other.kill()
-        with exclusive_lock(str(path), 60.0) as mine:
-            assert mine
+def test_the_lock_excludes_other_processes_and_is_released_by_a_killed_one_o7(path: Path) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", HOLD_LOCK, str(path)], stdout=subprocess.PIPE, text=True)
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "True\n"
+
+        with exclusive_lock(str(path), 0.05) as is_locked:
+            assert not is_locked
+
+        # The kernel releases the lock of a killed process.
+        holder.kill()
+        with exclusive_lock(str(path), 60.0) as is_locked:
+            assert is_locked
 
 
-def test_whoever_waits_gets_the_file_that_took_its_place_o7(path: Path) -> None:
-    order: list[str] = []
-    waiting = threading.Event()
+def test_a_waiter_locks_the_file_that_replaced_the_locked_one_o7(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_waiting = threading.Event()
+    results: list[bool] = []
+    sleep = time.sleep
 
-    def second() -> None:
-        waiting.set()
-        with exclusive_lock(str(path), 60.0) as mine:
-            assert mine
-            order.append("second")
+    def sleep_between_polls(seconds: float) -> None:
+        is_waiting.set()
+        sleep(seconds)
+
+    def lock_file() -> None:
+        with exclusive_lock(str(path), 60.0) as is_locked:
+            results.append(is_locked)
+
+    monkeypatch.setattr(time, "sleep", sleep_between_polls)
+    waiter = threading.Thread(target=lock_file)
 
     with exclusive_lock(str(path), 60.0):
-        thread = threading.Thread(target=second)
-        thread.start()
-        waiting.wait()
+        waiter.start()
+        is_waiting.wait()
         assert entry(path).write(NEW, 1.0) is None
-        with exclusive_lock(
-            str(path), 0.0
-        ) as mine:  # the new file is free, but no other process gets the lock
-            order.append(f"first {mine}")
-    thread.join()
-    assert "second" in order
+        with exclusive_lock(str(path), 0.0):  # the waiter may or may not have locked the new file
+            pass
+    waiter.join()
+
+    assert results == [True]
 
 
 SCALARS = (
@@ -275,8 +294,8 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(TEXT, VALUES, max_size=4))
-def test_what_is_written_is_read_again_o7(document: dict[str, Any]) -> None:
-    """By us, who read as Go does: a user called y stays one."""
-    known = read_document(json.dumps(document).encode(), limit=2**20)  # as it would have been read
+def test_a_written_document_is_read_back_unchanged_o7(document: dict[str, Any]) -> None:
+    """In the dialect of Go's YAML: a user called `y` is written with quotes."""
+    normalized = read_document(json.dumps(document).encode(), limit=2**20)
     for as_json in (False, True):
-        assert read_document(write_document(known, as_json=as_json), limit=2**20) == known
+        assert read_document(write_document(normalized, as_json=as_json), limit=2**20) == normalized
