@@ -23,7 +23,7 @@ from tests.cli.listeners import closed_port
 from tests.cli.nodes import Node
 from tests.cli.programs import on_a_terminal
 from tests.registry.servers import Registry, Server, header
-from tests.support.raw_server import RawServer, Talk
+from tests.support.raw_server import RawServer, ServerConnection
 
 SENTINEL = "sentinel-of-a-password"
 OCI = "application/vnd.oci.image"
@@ -321,10 +321,10 @@ class TestTimeIsUp:
     def test_what_is_cut_off_does_not_pass_for_a_token(
         self, run: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def converse(talk: Talk) -> None:
-            talk.request()
-            talk.say(b'HTTP/1.1 200 OK\r\n\r\n{"token": ')
-            talk.until_closed()
+        def converse(connection: ServerConnection) -> None:
+            connection.read_request()
+            connection.send(b'HTTP/1.1 200 OK\r\n\r\n{"token": ')
+            connection.wait_closed()
 
         deadline = beginning_with("receive_response_headers.complete", 2)
         monkeypatch.setattr(_registry_asking, "Deadline", deadline)
@@ -340,10 +340,10 @@ class TestTimeIsUp:
     ) -> None:
         """One whose end is the end of its connection."""
 
-        def converse(talk: Talk) -> None:
-            talk.request()
-            talk.say(b"HTTP/1.1 200 OK\r\n\r\n{}")
-            talk.until_closed()
+        def converse(connection: ServerConnection) -> None:
+            connection.read_request()
+            connection.send(b"HTTP/1.1 200 OK\r\n\r\n{}")
+            connection.wait_closed()
 
         deadline = beginning_with("receive_response_headers.complete")
         monkeypatch.setattr(_registry_asking, "Deadline", deadline)

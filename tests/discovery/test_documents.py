@@ -28,7 +28,7 @@ from tests.discovery.clusters import (
 from tests.registry.servers import Server
 from tests.support.cases import each_case
 from tests.support.proxy_servers import Proxy
-from tests.support.raw_server import RawServer, Talk
+from tests.support.raw_server import RawServer, ServerConnection
 
 USER = {"token": "alices-token"}
 
@@ -582,12 +582,12 @@ def test_proxies_of_the_environment_are_used_a66(
     """For the document, for the endpoint, and for the cluster: a node may have no other way out."""
     pair = public.server("cluster.example")
 
-    def converse(talk: Talk) -> None:
-        while request := talk.request():
-            server = f"https://cluster.example:{talk.stream.getsockname()[1]}"
+    def converse(connection: ServerConnection) -> None:
+        while request := connection.read_request():
+            server = f"https://cluster.example:{connection.stream.getsockname()[1]}"
             text = published(server, public.pem)
             body = (text if request.startswith(b"GET /doc ") else json.dumps(signed_map(text))).encode()
-            talk.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
 
     with Proxy("http") as proxy, RawServer(converse, pair=pair) as server:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)

@@ -23,26 +23,29 @@ from kubeauth.discovery._flow import Discovery, Fetch, Sleep
 from kubeauth.testing import Answer, FakeClock
 from tests.discovery.clusters import TOKEN, Cluster
 from tests.discovery.test_hostile import silent, within_body, within_headers
-from tests.support.raw_server import RawServer, Talk
+from tests.support.raw_server import RawServer, ServerConnection
 from tests.support.residue import no_residue
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize(
-    "converse", [Talk.until_closed, silent, within_headers, within_body], ids=lambda each: each.__name__
+    "converse",
+    [ServerConnection.wait_closed, silent, within_headers, within_body],
+    ids=lambda each: each.__name__,
 )
 def test_it_may_be_cancelled_wherever_it_is(
-    cluster: Cluster, backend: str, converse: Callable[[Talk], None]
+    cluster: Cluster, backend: str, converse: Callable[[ServerConnection], None]
 ) -> None:
     """In a handshake, before an answer, in its headers, in its body."""
     arrived = threading.Event()
 
-    def heard(talk: Talk) -> None:
+    def heard(connection: ServerConnection) -> None:
         arrived.set()
-        converse(talk)
+        converse(connection)
 
     with RawServer(
-        heard, pair=None if converse is Talk.until_closed else cluster.authority.server("127.0.0.1")
+        heard,
+        pair=None if converse is ServerConnection.wait_closed else cluster.authority.server("127.0.0.1"),
     ) as server:
         by_token = cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}
 
@@ -108,11 +111,13 @@ def test_other_tasks_go_on_meanwhile(cluster: Cluster, backend: str) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a signal is sent to this process")
 @pytest.mark.parametrize("converse", [silent, within_headers, within_body], ids=lambda each: each.__name__)
-def test_ctrl_c_ends_it_while_it_reads(cluster: Cluster, converse: Callable[[Talk], None]) -> None:
-    def interrupts(talk: Talk) -> None:
+def test_ctrl_c_ends_it_while_it_reads(
+    cluster: Cluster, converse: Callable[[ServerConnection], None]
+) -> None:
+    def interrupts(connection: ServerConnection) -> None:
         timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
-        converse(talk)
+        converse(connection)
         timer.join()
 
     with RawServer(interrupts, pair=cluster.authority.server("127.0.0.1")) as server:

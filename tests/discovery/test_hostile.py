@@ -36,7 +36,7 @@ from tests.discovery.clusters import (
 )
 from tests.registry.servers import Server, header
 from tests.support.cases import each_case
-from tests.support.raw_server import RawServer, Talk
+from tests.support.raw_server import RawServer, ServerConnection
 from tests.support.residue import no_residue
 
 # Somebody in between.
@@ -315,58 +315,58 @@ def test_a_pinned_ca_that_openssl_cannot_load_is_refused_at_once(runtime: Runtim
 # What a server does on the wire.
 
 
-def answering(body: bytes, *lines: bytes, length: int | None = None) -> Callable[[Talk], None]:
+def answering(body: bytes, *lines: bytes, length: int | None = None) -> Callable[[ServerConnection], None]:
     headers = b"\r\n".join(
         [b"HTTP/1.1 200 OK", b"Content-Length: %d" % (len(body) if length is None else length), *lines]
     )
 
-    def converse(talk: Talk) -> None:
-        while talk.request():
-            talk.say(headers + b"\r\n\r\n" + body)
+    def converse(connection: ServerConnection) -> None:
+        while connection.read_request():
+            connection.send(headers + b"\r\n\r\n" + body)
 
     return converse
 
 
-def silent(talk: Talk) -> None:
+def silent(connection: ServerConnection) -> None:
     """Hangs before a word is said."""
-    talk.request()
-    talk.until_closed()
+    connection.read_request()
+    connection.wait_closed()
 
 
-def within_headers(talk: Talk) -> None:
-    talk.request()
-    talk.say(b"HTTP/1.1 200 OK\r\nContent-Ty")
-    talk.until_closed()
+def within_headers(connection: ServerConnection) -> None:
+    connection.read_request()
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Ty")
+    connection.wait_closed()
 
 
-def within_body(talk: Talk) -> None:
-    talk.request()
-    talk.say(b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"kind": ')
-    talk.until_closed()
+def within_body(connection: ServerConnection) -> None:
+    connection.read_request()
+    connection.send(b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"kind": ')
+    connection.wait_closed()
 
 
-def drip(talk: Talk, first: bytes) -> None:
+def drip(connection: ServerConnection, first: bytes) -> None:
     """A byte at a time: each is in time, and they never end."""
-    talk.request()
-    talk.say(first)
-    talk.stream.settimeout(0.02)
+    connection.read_request()
+    connection.send(first)
+    connection.stream.settimeout(0.02)
     for _ in range(2000):
-        talk.say(b"x")
+        connection.send(b"x")
         with suppress(TimeoutError, ssl.SSLWantReadError):
-            if not talk.stream.recv(1):
+            if not connection.stream.recv(1):
                 return
 
 
-def drips_headers(talk: Talk) -> None:
-    drip(talk, b"HTTP/1.1 200 OK\r\nX-A: ")
+def drips_headers(connection: ServerConnection) -> None:
+    drip(connection, b"HTTP/1.1 200 OK\r\nX-A: ")
 
 
-def drips_body(talk: Talk) -> None:
-    drip(talk, b"HTTP/1.1 200 OK\r\n\r\n")
+def drips_body(connection: ServerConnection) -> None:
+    drip(connection, b"HTTP/1.1 200 OK\r\n\r\n")
 
 
-def drips_with_length(talk: Talk) -> None:
-    drip(talk, b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+def drips_with_length(connection: ServerConnection) -> None:
+    drip(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
 
 
 @pytest.mark.slow
@@ -376,7 +376,7 @@ def drips_with_length(talk: Talk) -> None:
     ids=lambda each: each.__name__,
 )
 def test_a_server_that_takes_its_time_is_not_waited_for_a49(
-    runtime: Runtime, cluster: Cluster, converse: Callable[[Talk], None]
+    runtime: Runtime, cluster: Cluster, converse: Callable[[ServerConnection], None]
 ) -> None:
     """That it ends at all is the claim."""
     with RawServer(converse, pair=cluster.authority.server("127.0.0.1")) as server:
@@ -388,7 +388,7 @@ def test_a_server_that_takes_its_time_is_not_waited_for_a49(
 
 def test_a_server_that_does_not_shake_hands_a49(runtime: Runtime, cluster: Cluster) -> None:
     """It speaks no TLS: it says nothing at all."""
-    with RawServer(Talk.until_closed) as server:
+    with RawServer(ServerConnection.wait_closed) as server:
         with no_residue():
             with pytest.raises(errors.ClusterNotReady, match="did not answer"):
                 runtime.discover(**cluster.by_token | {"endpoint": f"127.0.0.1:{server.port}"}, timeout=0.3)
@@ -421,11 +421,11 @@ class Flood:
         self.part = part
         self.sent = 0
 
-    def __call__(self, talk: Talk) -> None:
-        talk.request()
-        talk.say(self.first)
+    def __call__(self, connection: ServerConnection) -> None:
+        connection.read_request()
+        connection.send(self.first)
         while self.sent < 2**30:
-            talk.say(self.part)
+            connection.send(self.part)
             self.sent += len(self.part)
 
 
@@ -511,13 +511,13 @@ def test_an_answer_that_is_cut_short_is_none(runtime: Runtime, cluster: Cluster,
     body = json.dumps(config_map(cluster.kubeconfig, cluster.signature)).encode()
     pair = cluster.authority.server("127.0.0.1")
 
-    def closes(talk: Talk) -> None:
-        talk.request()
-        talk.say(b"HTTP/1.1 200 OK\r\n\r\n" + body[:-cut])
+    def closes(connection: ServerConnection) -> None:
+        connection.read_request()
+        connection.send(b"HTTP/1.1 200 OK\r\n\r\n" + body[:-cut])
 
-    def closes_early(talk: Talk) -> None:
-        talk.request()
-        talk.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:-cut])
+    def closes_early(connection: ServerConnection) -> None:
+        connection.read_request()
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:-cut])
 
     for converse, why in ((closes, "not JSON"), (closes_early, "closed|complet")):
         with RawServer(converse, pair=pair) as server:
@@ -532,9 +532,9 @@ def test_an_answer_that_is_cut_short_is_none(runtime: Runtime, cluster: Cluster,
      b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nx", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"],
 )  # fmt: skip
 def test_something_that_is_no_http_is_no_answer(runtime: Runtime, cluster: Cluster, line: bytes) -> None:
-    def converse(talk: Talk) -> None:
-        talk.request()
-        talk.say(line)
+    def converse(connection: ServerConnection) -> None:
+        connection.read_request()
+        connection.send(line)
 
     with RawServer(converse, pair=cluster.authority.server("127.0.0.1")) as server:
         with no_residue():
@@ -590,10 +590,10 @@ def test_nothing_of_this_machine_is_shown(
 
 @pytest.mark.slow
 def test_endless_interim_answers_end_with_the_time_there_is(runtime: Runtime, cluster: Cluster) -> None:
-    def converse(talk: Talk) -> None:
-        talk.request()
+    def converse(connection: ServerConnection) -> None:
+        connection.read_request()
         for _ in itertools.repeat(None, 100_000):
-            talk.say(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 50)
+            connection.send(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 50)
 
     with RawServer(converse, pair=cluster.authority.server("127.0.0.1")) as server:
         with pytest.raises(errors.ClusterNotReady, match="did not answer within"):
@@ -601,9 +601,9 @@ def test_endless_interim_answers_end_with_the_time_there_is(runtime: Runtime, cl
 
 
 def test_a_connection_that_is_reset(runtime: Runtime, cluster: Cluster) -> None:
-    def converse(talk: Talk) -> None:
-        talk.request()
-        talk.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    def converse(connection: ServerConnection) -> None:
+        connection.read_request()
+        connection.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
     with RawServer(converse, pair=cluster.authority.server("127.0.0.1")) as server:
         with pytest.raises(errors.ClusterNotReady):

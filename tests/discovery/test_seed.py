@@ -29,7 +29,7 @@ from tests.discovery.clusters import BRIEF, SECRET, TOKEN, Cluster, Runtime, con
 from tests.discovery.vectors import J1_CLAIMS, R1, S1, S1_BODY, S2, SEED
 from tests.registry.servers import header
 from tests.support.cases import each_case
-from tests.support.raw_server import RawServer, Talk
+from tests.support.raw_server import RawServer, ServerConnection
 
 
 class SeedCluster(Cluster):
@@ -206,9 +206,9 @@ def test_two_signatures_are_none_a82(runtime: Runtime, cluster: SeedCluster, num
     body = json.dumps(config_map(cluster.kubeconfig)).encode()
     lines = f"X-Kubernetes-JWS: {sign_detached(body, TOKEN)}\r\n".encode() * number
 
-    def converse(talk: Talk) -> None:
-        talk.request()
-        talk.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%b\r\n" % (len(body), lines) + body)
+    def converse(connection: ServerConnection) -> None:
+        connection.read_request()
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%b\r\n" % (len(body), lines) + body)
 
     with RawServer(converse, pair=cluster.authority.server("127.0.0.1")) as server:
         with pytest.raises(errors.ClusterNotTrusted, match=f"{number} headers"):

@@ -19,7 +19,7 @@ from kubeauth.fleet._plan import TooLarge
 from kubeauth.testing import Answer, APIServer, Authority
 from tests.cli.answers import status
 from tests.fleet.fleets import RUNTIMES, Fleet, ask, dead_port
-from tests.support.raw_server import RawServer, Talk, once
+from tests.support.raw_server import RawServer, ServerConnection, once
 from tests.support.residue import no_residue
 
 pytestmark = pytest.mark.parametrize("runtime", RUNTIMES)
@@ -134,28 +134,28 @@ def test_compression_may_be_turned_off(runtime: str, server: APIServer) -> None:
     assert server.requests[0].header("accept-encoding") is None
 
 
-def silent(talk: Talk) -> None:
-    talk.request()
-    talk.until_closed()
+def silent(connection: ServerConnection) -> None:
+    connection.read_request()
+    connection.wait_closed()
 
 
-def dripping(talk: Talk) -> None:
+def dripping(connection: ServerConnection) -> None:
     """Always something new within any limit for one read, and never all of it."""
-    talk.request()
-    talk.say(b"HTTP/1.1 200 OK\r\n")
-    talk.stream.settimeout(0.02)
+    connection.read_request()
+    connection.send(b"HTTP/1.1 200 OK\r\n")
+    connection.stream.settimeout(0.02)
     while True:
         try:
-            if not talk.stream.recv(1):
+            if not connection.stream.recv(1):
                 return
         except TimeoutError:
-            talk.say(b"X-More: of it\r\n")
+            connection.send(b"X-More: of it\r\n")
 
 
-def half_a_body(talk: Talk) -> None:
-    talk.request()
-    talk.say(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
-    talk.until_closed()
+def half_a_body(connection: ServerConnection) -> None:
+    connection.read_request()
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+    connection.wait_closed()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Untrusted documents, field by field: zero values, and problems with their place."""
+"""Fields of untrusted documents: zero values, and problems with the place of the field."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def summarize(problems: list[Problem]) -> list[tuple[str | None, str]]:
 
 
 @pytest.mark.parametrize("document", [{}, {"x": None}])
-def test_what_is_absent_or_null_is_the_zero_value(document: dict[str, Any]) -> None:
+def test_an_absent_or_null_field_has_the_zero_value(document: dict[str, Any]) -> None:
     fields, findings = open_document(document)
+
     assert fields.string("x") == ""
     assert fields.boolean("x") is False
     assert fields.strings("x") == ()
@@ -35,9 +36,10 @@ def test_what_is_absent_or_null_is_the_zero_value(document: dict[str, Any]) -> N
     assert findings.schema_problems == findings.value_problems == []
 
 
-def test_what_is_there_is_what_it_is() -> None:
+def test_values_of_the_right_type_are_returned() -> None:
     document = {"s": "a", "b": True, "l": ["a", None], "m": {"s": "b"}, "r": [{"s": "c"}, None, {"s": "d"}]}
     fields, findings = open_document(document)
+
     assert fields.is_present
     assert (fields.string("s"), fields.boolean("b"), fields.strings("l")) == ("a", True, ("a", ""))
     assert fields.within("m").is_present
@@ -52,7 +54,7 @@ def test_what_is_there_is_what_it_is() -> None:
 
 
 @each_case(
-    ("value", "given"),
+    ("value", "kind"),
     [
         (1, "a number"),
         (1.5, "a number"),
@@ -62,7 +64,7 @@ def test_what_is_there_is_what_it_is() -> None:
         ("a", "a string"),
     ],
 )
-def test_a_field_of_another_type_is_the_zero_value_and_a_problem(value: Any, given: str) -> None:
+def test_a_field_of_another_type_has_the_zero_value_and_is_reported(value: Any, kind: str) -> None:
     fields, findings = open_document({"x": value})
     expected: list[str] = []
     if not isinstance(value, str):
@@ -78,14 +80,15 @@ def test_a_field_of_another_type_is_the_zero_value_and_a_problem(value: Any, giv
     if not isinstance(value, dict):
         assert not fields.within("x").is_present
         expected.append("a mapping")
+
     assert summarize(findings.schema_problems) == [
-        ("x", f"must be {wanted}, not {given}") for wanted in expected
+        ("x", f"must be {wanted}, not {kind}") for wanted in expected
     ]
     assert {problem.path for problem in findings.schema_problems} == {"/o"}
     assert findings.schema_problem_count == len(expected)
 
 
-def test_the_hint_says_what_to_write() -> None:
+def test_hints_say_what_to_write() -> None:
     fields, findings = open_document({"number": 1, "bool": True, "list": [], "word": "yes"})
     for name in ("number", "bool", "list"):
         fields.string(name)
@@ -98,30 +101,33 @@ def test_the_hint_says_what_to_write() -> None:
     ]
 
 
-def test_a_place_names_the_items_that_have_a_name() -> None:
+def test_place_uses_the_name_of_an_item_or_its_index() -> None:
     document: dict[str, Any] = {"a": [{"name": "n", "b": {"c": [{"d": 1}]}}, {"name": 2}]}
     fields, _ = open_document(document)
     first, second = fields.each("a")
     (inner,) = first.within("b").each("c")
+
     assert fields.place() == ""
     assert first.place() == 'a["n"]'
     assert inner.place("d") == 'a["n"].b.c[0].d'
     assert second.place("name") == "a[1].name"
 
 
-def test_of_a_list_the_first_bad_item_is_told_with_all_that_is_wrong_with_it() -> None:
+def test_all_problems_of_the_first_invalid_item_of_a_list_are_reported() -> None:
     items = [{"s": "fine"}, {"s": 1, "t": 2}, {"s": 3}]
     fields, findings = open_document({"r": items, "l": ["a", 1, 2], "m": [1, {}]})
+
     assert [(item.string("s"), item.string("t")) for item in fields.each("r")] == [("fine", ""), ("", "")]
     assert fields.strings("l") == ("a",)
     assert list(fields.each("m")) == []
     assert [problem.field for problem in findings.schema_problems] == ["r[1].s", "r[1].t", "l[1]", "m[0]"]
 
 
-def test_a_fault_is_a_value_that_its_codec_refused() -> None:
+def test_added_problems_are_value_problems() -> None:
     fields, findings = open_document({"a": {"b": "c"}})
     fields.within("a").add_problem("not a date", "Write one.", field="b")
     fields.within("a").add_problem("two of these", "Remove one.")
+
     assert summarize(findings.value_problems) == [("a.b", "not a date"), ("a", "two of these")]
     assert findings.schema_problems == []
 
@@ -133,11 +139,14 @@ def test_strict_reports_unknown_fields_and_all_list_items() -> None:
     }  # fmt: skip
     fields, findings = open_document(document, strict=True)
     assert fields.string("kind") == "K"
+
     labels = fields.within("labels")
+
     assert {name: labels.string(name) for name in labels.names()} == {"any": "thing"}
     assert fields.raw("free") == {"below": {"a": 1}}
     assert [item.string("name") for item in fields.each("items")] == ["x", ""]
     assert fields.strings("words") == ()
+
     findings.report_unknown_fields()
     assert summarize(findings.schema_problems) == [
         ("items[1]", "must be a mapping, not a number"),
@@ -147,6 +156,7 @@ def test_strict_reports_unknown_fields_and_all_list_items() -> None:
         ("Kind", "unknown field"),
         ("items[0].extra", "unknown field"),
     ]
+
     findings.report_unknown_fields()
     assert findings.schema_problem_count == 6
 
@@ -157,21 +167,23 @@ def test_unknown_fields_are_ignored_unless_strict() -> None:
     assert (fields.unread_names(), findings.schema_problems) == ([], [])
 
 
-def test_a_flood_is_counted_and_not_put_into_words() -> None:
-    flood: list[Any] = [1] * 50_000
-    fields, findings = open_document({"x": flood, "y": flood}, strict=True)
+def test_the_number_of_problems_is_limited_but_all_are_counted() -> None:
+    invalid: list[Any] = [1] * 50_000
+    fields, findings = open_document({"x": invalid, "y": invalid}, strict=True)
     assert list(fields.each("x")) == []
     assert fields.strings("y") == ()
+
     for _ in range(1_000):
-        fields.add_problem("no", "Don't.")
+        fields.add_problem("message", "hint")
     assert findings.schema_problem_count == 100_000
     assert len(findings.schema_problems) == len(findings.value_problems) == MAX_PROBLEMS
 
 
-def test_nothing_that_is_printed_holds_the_document() -> None:
+def test_repr_and_problems_do_not_contain_the_document() -> None:
     fields, findings = open_document({"a": {SENTINEL: SENTINEL}, "b": [SENTINEL], "c": SENTINEL})
     fields.string("a")
     fields.boolean("b")
     fields.within("c")
+
     assert SENTINEL not in repr((fields, findings, findings.schema_problems))
     assert len(findings.schema_problems) == 3

@@ -17,7 +17,7 @@ from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Receive
 from tests.proxy.conftest import Proxied
 from tests.proxy.serving import PATIENCE, code_of, get
 from tests.support.proxy_servers import Proxy as ForwardProxy
-from tests.support.raw_server import RawServer, Talk, always
+from tests.support.raw_server import RawServer, ServerConnection, always
 from tests.support.residue import wait_until
 
 
@@ -140,11 +140,11 @@ def test_events_come_as_they_happen_and_who_leaves_is_noticed(proxied: Proxied, 
 def test_the_server_is_told_at_once_when_somebody_leaves(proxied: Proxied, said: bytes) -> None:
     asked, left = threading.Event(), threading.Event()
 
-    def converse(talk: Talk) -> None:
-        talk.request()
-        talk.say(said)
+    def converse(connection: ServerConnection) -> None:
+        connection.read_request()
+        connection.send(said)
         asked.set()
-        talk.until_closed()
+        connection.wait_closed()
         left.set()
 
     with RawServer(converse) as server:
@@ -199,9 +199,11 @@ def test_an_answer_that_breaks_off_is_not_ended_politely(proxied: Proxied, autho
     for name, head in heads.items():
         seen: queue.Queue[None] = queue.Queue()
 
-        def converse(talk: Talk, head: bytes = head, seen: queue.Queue[None] = seen) -> None:
-            talk.request()
-            talk.say(head)
+        def converse(
+            connection: ServerConnection, head: bytes = head, seen: queue.Queue[None] = seen
+        ) -> None:
+            connection.read_request()
+            connection.send(head)
             seen.get()  # until what was said has arrived
 
         with RawServer(converse, pair=authority.server("127.0.0.1")) as server:
@@ -234,9 +236,9 @@ def with_trust(server: RawServer, authority: Authority) -> ClientConfig:
 def test_a_server_that_makes_no_sense(
     proxied: Proxied, authority: Authority, said: bytes, code: int, words: str
 ) -> None:
-    def converse(talk: Talk) -> None:
-        if talk.request():
-            talk.say(said)
+    def converse(connection: ServerConnection) -> None:
+        if connection.read_request():
+            connection.send(said)
 
     with RawServer(converse, pair=authority.server("127.0.0.1")) as server:
         answer = proxied(with_trust(server, authority)).get("/x")
@@ -264,9 +266,9 @@ def test_a_length_that_makes_no_sense_where_there_is_no_body(
 def test_an_answer_without_an_end_of_its_own(proxied: Proxied, authority: Authority) -> None:
     """Until the server closes. To who asked it has one."""
 
-    def converse(talk: Talk) -> None:
-        talk.request()
-        talk.say(b"HTTP/1.1 200 OK\r\n\r\nall there is")
+    def converse(connection: ServerConnection) -> None:
+        connection.read_request()
+        connection.send(b"HTTP/1.1 200 OK\r\n\r\nall there is")
 
     with RawServer(converse, pair=authority.server("127.0.0.1")) as server:
         answer = proxied(with_trust(server, authority)).get("/x")

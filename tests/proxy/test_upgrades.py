@@ -20,7 +20,7 @@ from kubeauth.testing import Answer, APIServer, Authority, PluginScript
 from tests.proxy.conftest import Proxied
 from tests.proxy.serving import PATIENCE, Proxy, Wire, code_of
 from tests.support.proxy_servers import Proxy as ForwardProxy
-from tests.support.raw_server import RawServer, Talk
+from tests.support.raw_server import RawServer, ServerConnection
 from tests.support.residue import wait_until
 
 SPDY = {"Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "v4.channel.k8s.io"}
@@ -47,11 +47,11 @@ def agreed(request: bytes) -> bytes:
     return b"\r\n".join([*said, b"", b""])
 
 
-def echo(talk: Talk) -> None:
+def echo(connection: ServerConnection) -> None:
     """Agrees, greets in the same breath, and says again what it hears."""
-    talk.say(agreed(talk.request()) + b"hello ")
-    while data := talk.stream.recv(65536):
-        talk.stream.sendall(data)
+    connection.send(agreed(connection.read_request()) + b"hello ")
+    while data := connection.stream.recv(65536):
+        connection.stream.sendall(data)
 
 
 def config_of(server: RawServer, authority: Authority) -> ClientConfig:
@@ -93,7 +93,7 @@ def test_bytes_go_both_ways(
             reader.join(PATIENCE)
             assert received == blob
         # Who leaves ends both.
-        assert server.ended.acquire(timeout=PATIENCE)
+        assert server.closed.acquire(timeout=PATIENCE)
     (request,) = server.requests
     for name, value in headers.items():
         assert f"{name}: {value}".lower() in request.decode().lower()
@@ -103,8 +103,8 @@ def test_bytes_go_both_ways(
 
 @pytest.mark.parametrize("tls", [True, False])
 def test_the_server_may_end_it(proxied: Proxied, authority: Authority, tls: bool) -> None:
-    def brief(talk: Talk) -> None:
-        talk.say(agreed(talk.request()) + b"that was all")
+    def brief(connection: ServerConnection) -> None:
+        connection.send(agreed(connection.read_request()) + b"that was all")
 
     with RawServer(brief, pair=authority.server("127.0.0.1") if tls else None) as server:
         proxy = proxied(config_of(server, authority))
@@ -116,12 +116,12 @@ def test_the_server_may_end_it(proxied: Proxied, authority: Authority, tls: bool
 def test_who_has_said_everything_may_still_listen(proxied: Proxied, authority: Authority) -> None:
     """Without TLS, which has no half of a connection."""
 
-    def patient(talk: Talk) -> None:
-        talk.say(agreed(talk.request()))
+    def patient(connection: ServerConnection) -> None:
+        connection.send(agreed(connection.read_request()))
         heard = b""
-        while data := talk.stream.recv(65536):
+        while data := connection.stream.recv(65536):
             heard += data
-        talk.say(b"you said " + heard)
+        connection.send(b"you said " + heard)
 
     with RawServer(patient) as server:
         with switched(proxied(config_of(server, authority)), asking(SPDY)) as wire:
@@ -142,10 +142,10 @@ def test_who_has_nothing_to_say_may_say_so_at_once(
         while not caller._over:  # noqa: ASYNC110 -- there is no event for it
             await anyio.sleep(0.01)
 
-    def greeting(talk: Talk) -> None:
-        talk.say(agreed(talk.request()))
-        talk.until_closed()
-        talk.say(b"all the same")
+    def greeting(connection: ServerConnection) -> None:
+        connection.send(agreed(connection.read_request()))
+        connection.wait_closed()
+        connection.send(b"all the same")
 
     monkeypatch.setattr(Caller, "send", until_there_is_no_more)
     with RawServer(greeting) as server:
@@ -158,9 +158,9 @@ def test_who_has_nothing_to_say_may_say_so_at_once(
 def test_who_hangs_up_with_a_reset_does_not_listen(proxied: Proxied, authority: Authority) -> None:
     """Without TLS too, and while the server has nothing to say."""
 
-    def quiet(talk: Talk) -> None:
-        talk.say(agreed(talk.request()))
-        talk.until_closed()
+    def quiet(connection: ServerConnection) -> None:
+        connection.send(agreed(connection.read_request()))
+        connection.wait_closed()
         over.wait(PATIENCE)  # it does not close by itself
 
     over = threading.Event()
@@ -204,12 +204,12 @@ def test_a_server_that_does_not_want_to(proxied: Proxied, server: APIServer) -> 
 def test_an_upgrade_is_asked_for_again_when_the_credential_is_refused(
     proxied: Proxied, authority: Authority, tmp_path: Path, method: str
 ) -> None:
-    def picky(talk: Talk) -> None:
-        while b"Bearer new" not in (request := talk.request()):
-            talk.say(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
-        talk.say(agreed(request))
-        while data := talk.stream.recv(65536):
-            talk.stream.sendall(data)
+    def picky(connection: ServerConnection) -> None:
+        while b"Bearer new" not in (request := connection.read_request()):
+            connection.send(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+        connection.send(agreed(request))
+        while data := connection.stream.recv(65536):
+            connection.stream.sendall(data)
 
     plugin = PluginScript(tmp_path)
     plugin.answer(token="old")
@@ -241,7 +241,7 @@ def test_a_connection_that_breaks_is_the_end_of_both(
         with switched(proxy, asking(SPDY)) as wire:
             wire.until(b"hello ")
             # Not as TLS ends: in the middle of it.
-            socket.socket.shutdown(server.talks[0].stream, socket.SHUT_RDWR)
+            socket.socket.shutdown(server.connections[0].stream, socket.SHUT_RDWR)
             wire.rest()
     wait_until(lambda: proxy.counts.upgrades == 0)
     assert "fault" not in caplog.text
@@ -254,7 +254,7 @@ def test_through_a_proxy_of_the_cluster(proxied: Proxied, authority: Authority) 
             wire.until(b"hello ")
             wire.say(b"through")
             wire.until(b"through")
-        assert server.ended.acquire(timeout=PATIENCE)
+        assert server.closed.acquire(timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("between", [False, True], ids=["straight", "through a proxy"])
@@ -313,4 +313,4 @@ def test_an_upgrade_ends_with_the_proxy(proxied: Proxied, authority: Authority) 
             proxy.stop()
             assert proxy.future.result(PATIENCE) is None
             wire.rest()
-        assert server.ended.acquire(timeout=PATIENCE)
+        assert server.closed.acquire(timeout=PATIENCE)

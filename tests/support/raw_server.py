@@ -1,4 +1,4 @@
-"""A server that says, byte for byte, what it is told to. For what no decent server would do."""
+"""A server that sends given bytes, for what a correct HTTP server would not send."""
 
 from __future__ import annotations
 
@@ -18,70 +18,70 @@ from kubeauth.testing._http import do_handshake
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-class Talk:
+class ServerConnection:
     """The server's side of a connection."""
 
     def __init__(self, stream: socket.socket) -> None:
         self.stream = stream
-        self.heard: list[bytes] = []
+        self.requests: list[bytes] = []
 
-    def request(self, end: bytes = b"\r\n\r\n") -> bytes:
-        """The next request, up to `end`; nothing if the client has closed."""
+    def read_request(self, end: bytes = b"\r\n\r\n") -> bytes:
+        """Read the next request, up to `end`. Return b"" if the client has closed the connection."""
         received = b""
         while not received.endswith(end):
             more = self.stream.recv(65536)
             if not more:
                 return b""
             received += more
-        self.heard.append(received)
+        self.requests.append(received)
         return received
 
-    def say(self, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         self.stream.sendall(data)
 
-    def until_closed(self) -> None:
-        """Waits for the client to close."""
+    def wait_closed(self) -> None:
+        """Wait until the client closes the connection."""
         with suppress(OSError):
             while self.stream.recv(65536):
                 pass
 
 
-Conversation = Callable[[Talk], None]
+Handler = Callable[[ServerConnection], None]
 
 
-def always(answer: bytes) -> Conversation:
-    """Says the same to every request, until the client has had enough."""
+def always(response: bytes) -> Handler:
+    """Send the same response to every request."""
 
-    def converse(talk: Talk) -> None:
-        while talk.request():
-            talk.say(answer)
+    def handle(connection: ServerConnection) -> None:
+        while connection.read_request():
+            connection.send(response)
 
-    return converse
+    return handle
 
 
-def once(answer: bytes) -> Conversation:
-    """Answers one request, and closes."""
+def once(response: bytes) -> Handler:
+    """Respond to one request, and close the connection."""
 
-    def converse(talk: Talk) -> None:
-        if talk.request():
-            talk.say(answer)
+    def handle(connection: ServerConnection) -> None:
+        if connection.read_request():
+            connection.send(response)
 
-    return converse
+    return handle
 
 
 class RawServer:
-    """Has one conversation for each connection, in that order; the last of them for all that follow."""
+    """Runs one handler for each connection, in that order; the last of them for all further connections."""
 
-    def __init__(self, *conversations: Conversation, pair: KeyPair | None = None) -> None:
-        self._conversations = conversations
+    def __init__(self, *handlers: Handler, pair: KeyPair | None = None) -> None:
+        self._handlers = handlers
         self._context: ssl.SSLContext | None = None
         if pair is not None:
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             load_client_cert(self._context, ClientCertificate(pair.certificate, Secret(pair.key)))
-        self.talks: list[Talk] = []
-        """One for each connection there ever was."""
-        self.ended = threading.Semaphore(0)
-        """Released when a conversation is over."""
+        self.connections: list[ServerConnection] = []
+        """All connections so far, also closed ones."""
+        self.closed = threading.Semaphore(0)
+        """Released whenever the server has closed a connection."""
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
         self.url = f"{'http' if pair is None else 'https'}://127.0.0.1:{self.port}"
@@ -95,36 +95,37 @@ class RawServer:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        for talk in self.talks:
+        for connection in self.connections:
             with suppress(OSError):
-                talk.stream.shutdown(socket.SHUT_RDWR)
+                connection.stream.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join()
 
     @property
     def requests(self) -> list[bytes]:
-        return [request for talk in self.talks for request in talk.heard]
+        return [request for connection in self.connections for request in connection.requests]
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 stream, _ = self._socket.accept()
                 stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                number = min(len(self.talks), len(self._conversations) - 1)
-                self.talks.append(Talk(stream))
+                number = min(len(self.connections), len(self._handlers) - 1)
+                connection = ServerConnection(stream)
+                self.connections.append(connection)
                 thread = threading.Thread(
-                    target=self._serve, args=(self.talks[-1], self._conversations[number]), daemon=True
+                    target=self._serve, args=(connection, self._handlers[number]), daemon=True
                 )
                 self._threads.append(thread)
                 thread.start()
 
-    def _serve(self, talk: Talk, converse: Conversation) -> None:
+    def _serve(self, connection: ServerConnection, handle: Handler) -> None:
         with suppress(OSError):
             if self._context is not None:
-                talk.stream = self._context.wrap_socket(
-                    talk.stream, server_side=True, do_handshake_on_connect=False
+                connection.stream = self._context.wrap_socket(
+                    connection.stream, server_side=True, do_handshake_on_connect=False
                 )
-                do_handshake(talk.stream)
-            converse(talk)
-        talk.stream.close()
-        self.ended.release()
+                do_handshake(connection.stream)
+            handle(connection)
+        connection.stream.close()
+        self.closed.release()

@@ -18,7 +18,7 @@ import pytest
 
 from kubeauth.testing import Authority
 from tests.support.clients import ClientVariant, Driver
-from tests.support.raw_server import RawServer, Talk
+from tests.support.raw_server import RawServer, ServerConnection
 
 RUNTIMES = ("sync", "asyncio", "trio")
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -38,15 +38,15 @@ def variant(request: pytest.FixtureRequest) -> ClientVariant:
     return found
 
 
-def close_after(response: bytes) -> Callable[[Talk], None]:
+def close_after(response: bytes) -> Callable[[ServerConnection], None]:
     """Send `response` and then a FIN, without close_notify."""
 
-    def handle(talk: Talk) -> None:
-        talk.request()
-        talk.say(response)
-        socket.socket.shutdown(talk.stream, socket.SHUT_WR)
+    def handle(connection: ServerConnection) -> None:
+        connection.read_request()
+        connection.send(response)
+        socket.socket.shutdown(connection.stream, socket.SHUT_WR)
         # Wait until the client has read the response: closing at once could reset the connection.
-        while socket.socket.recv(talk.stream, 65536):
+        while socket.socket.recv(connection.stream, 65536):
             pass
 
     return handle

@@ -7,14 +7,14 @@ import pytest
 from kubeauth.testing import FakeClock
 from kubeauth.transports._pool import Origin, Pool
 
-HERE: Origin = ("https", "h", 6443, "h")
-THERE: Origin = ("https", "h", 443, "h")
+ORIGIN: Origin = ("https", "h", 6443, "h")
+OTHER_ORIGIN: Origin = ("https", "h", 443, "h")
 
 
 class FakeConnection:
     """A connection that counts how often it was aborted."""
 
-    def __init__(self, origin: Origin = HERE) -> None:
+    def __init__(self, origin: Origin = ORIGIN) -> None:
         self.origin = origin
         self.idle_since = 0.0
         self.aborts = 0
@@ -29,105 +29,119 @@ def build_pool(
     return Pool(max_idle, expiry, clock.monotonic)
 
 
-def use(pool: Pool[FakeConnection], *connections: FakeConnection) -> None:
-    for each in connections:
-        pool.add(each)
-    for each in connections:
-        pool.release(each)
+def use_and_release(pool: Pool[FakeConnection], *connections: FakeConnection) -> None:
+    for connection in connections:
+        pool.add(connection)
+    for connection in connections:
+        pool.release(connection)
 
 
 def test_the_most_recently_used_connection_is_reused_first(clock: FakeClock) -> None:
     pool, one, two = build_pool(clock), FakeConnection(), FakeConnection()
-    assert pool.acquire(HERE) is None
-    use(pool, one, two)
-    assert (pool.acquire(HERE), pool.acquire(HERE), pool.acquire(HERE)) == (two, one, None)
+    assert pool.acquire(ORIGIN) is None
+    use_and_release(pool, one, two)
+    assert (pool.acquire(ORIGIN), pool.acquire(ORIGIN), pool.acquire(ORIGIN)) == (two, one, None)
 
 
 def test_a_connection_is_only_reused_for_its_origin(clock: FakeClock) -> None:
-    pool, here, there = build_pool(clock), FakeConnection(HERE), FakeConnection(THERE)
-    use(pool, here, there)
-    assert (pool.acquire(HERE), pool.acquire(HERE), pool.acquire(THERE)) == (here, None, there)
+    pool, here, there = build_pool(clock), FakeConnection(ORIGIN), FakeConnection(OTHER_ORIGIN)
+    use_and_release(pool, here, there)
+    assert (pool.acquire(ORIGIN), pool.acquire(ORIGIN), pool.acquire(OTHER_ORIGIN)) == (here, None, there)
 
 
 def test_an_expired_connection_is_not_reused(clock: FakeClock) -> None:
     pool, one = build_pool(clock), FakeConnection()
-    use(pool, one)
+    use_and_release(pool, one)
     clock.advance(89.9)
-    assert pool.acquire(HERE) is one
+    assert pool.acquire(ORIGIN) is one
+
     pool.release(one)
     clock.advance(90.0)
-    assert pool.acquire(HERE) is None
+    assert pool.acquire(ORIGIN) is None
 
 
 def test_releasing_a_connection_closes_expired_ones_of_any_origin(clock: FakeClock) -> None:
-    pool, one, two, three = build_pool(clock), FakeConnection(THERE), FakeConnection(), FakeConnection()
-    use(pool, one)
+    pool, one, two, three = (
+        build_pool(clock),
+        FakeConnection(OTHER_ORIGIN),
+        FakeConnection(),
+        FakeConnection(),
+    )
+    use_and_release(pool, one)
     clock.advance(60.0)
-    use(pool, two)
+    use_and_release(pool, two)
     clock.advance(30.0)
-    use(pool, three)
+    use_and_release(pool, three)
+
     assert (one.aborts, two.aborts, three.aborts) == (1, 0, 0)
 
 
 def test_the_oldest_idle_connections_are_closed_above_the_limit(clock: FakeClock) -> None:
     pool, connections = build_pool(clock, max_idle=2), [FakeConnection() for _ in range(4)]
-    use(pool, *connections)
-    assert [each.aborts for each in connections] == [1, 1, 0, 0]
-    assert pool.acquire(HERE) is connections[3]
+    use_and_release(pool, *connections)
+    assert [connection.aborts for connection in connections] == [1, 1, 0, 0]
+    assert pool.acquire(ORIGIN) is connections[3]
 
 
 def test_a_limit_of_zero_retains_no_connection(clock: FakeClock) -> None:
     pool, one = build_pool(clock, max_idle=0), FakeConnection()
-    use(pool, one)
-    assert (one.aborts, pool.acquire(HERE)) == (1, None)
+    use_and_release(pool, one)
+    assert (one.aborts, pool.acquire(ORIGIN)) == (1, None)
 
 
 def test_without_limits_all_connections_are_retained(clock: FakeClock) -> None:
     pool, connections = build_pool(clock, None, None), [FakeConnection() for _ in range(200)]
-    use(pool, *connections)
+    use_and_release(pool, *connections)
     clock.advance(1e9)
-    assert pool.acquire(HERE) is connections[-1]
-    assert {each.aborts for each in connections} == {0}
+
+    assert pool.acquire(ORIGIN) is connections[-1]
+    assert {connection.aborts for connection in connections} == {0}
 
 
 def test_a_discarded_connection_is_closed_and_not_reused(clock: FakeClock) -> None:
     pool, one = build_pool(clock), FakeConnection()
     pool.add(one)
     pool.discard(one)
-    assert (one.aborts, pool.acquire(HERE)) == (1, None)
+    assert (one.aborts, pool.acquire(ORIGIN)) == (1, None)
+
     pool.close()
     assert one.aborts == 1
 
 
 def test_close_closes_all_connections_and_those_released_later(clock: FakeClock) -> None:
     pool, idle, busy, late = build_pool(clock), FakeConnection(), FakeConnection(), FakeConnection()
-    use(pool, idle)
+    use_and_release(pool, idle)
     pool.add(busy)
     pool.close()
+
     assert (idle.aborts, busy.aborts) == (1, 1)
-    use(pool, late)
-    assert (late.aborts, pool.acquire(HERE)) == (1, None)
+
+    use_and_release(pool, late)
+    assert (late.aborts, pool.acquire(ORIGIN)) == (1, None)
+
     pool.close()
     assert (idle.aborts, busy.aborts, late.aborts) == (1, 1, 1)
 
 
 def test_a_forked_child_forgets_the_connections_of_its_parent(clock: FakeClock) -> None:
     pool, idle, busy = build_pool(clock), FakeConnection(), FakeConnection()
-    use(pool, idle)
+    use_and_release(pool, idle)
     pool.add(busy)
     pool._lock.acquire()  # held by a thread that does not exist in the child
     pool.after_fork()
-    assert pool.acquire(HERE) is None
+
+    assert pool.acquire(ORIGIN) is None
+
     pool.release(busy)
-    assert (idle.aborts, busy.aborts, pool.acquire(HERE)) == (0, 1, None)
+    assert (idle.aborts, busy.aborts, pool.acquire(ORIGIN)) == (0, 1, None)
 
 
 @pytest.mark.parametrize("moment", range(1, 7))
-@pytest.mark.parametrize(("max_idle", "late"), [(1, 0.0), (None, 90.0)])
+@pytest.mark.parametrize(("max_idle", "idle_time"), [(1, 0.0), (None, 90.0)])
 def test_the_garbage_collector_may_release_a_connection_at_any_moment(
-    clock: FakeClock, moment: int, max_idle: int | None, late: float
+    clock: FakeClock, moment: int, max_idle: int | None, idle_time: float
 ) -> None:
-    """An abandoned generator around a response is closed when the garbage collector finds pool."""
+    """An abandoned generator around a response is closed when the garbage collector finds it."""
     calls = 0
 
     def now() -> float:
@@ -139,14 +153,14 @@ def test_the_garbage_collector_may_release_a_connection_at_any_moment(
 
     pool = Pool[FakeConnection](max_idle, 90.0, now)
     one, two, garbage = connections = [FakeConnection() for _ in range(3)]
-    for each in connections:
-        pool.add(each)
+    for connection in connections:
+        pool.add(connection)
     pool.release(one)
-    clock.advance(late)
+    clock.advance(idle_time)
     pool.release(two)
-    if (reused := pool.acquire(HERE)) is not None:
+    if (reused := pool.acquire(ORIGIN)) is not None:
         pool.release(reused)
     pool.close()
-    # Each was closed exactly once.
+
     assert [one.aborts, two.aborts] == [1, 1]
     assert garbage.aborts == 1
