@@ -20,7 +20,7 @@ from kubeauth.testing import APIServer, Authority, FakeClock
 from tests.support import environment
 from tests.support.cases import count_cases
 from tests.support.clients import DIRECT, VARIANTS, ClientVariant, covering_set
-from tests.support.residue import set_aside
+from tests.support.residue import freeze_objects
 
 # No test asserts a time, so neither does hypothesis: the machine may be busy.
 settings.register_profile("full", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -90,7 +90,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_collection_finish() -> None:
     # The garbage collector need not traverse thousands of tests and their modules again.
-    set_aside()
+    freeze_objects()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""`kubeauth._compat`: one test per thing that a new version of a library or of CPython could change."""
+"""`kubeauth._compat`: one test for each internal of a library or of CPython that it uses."""
 
 from __future__ import annotations
 
@@ -40,12 +40,14 @@ Library = Any  # the module httpx or httpx2
 
 
 @both_libraries
-def test_a_copied_request_has_all_that_the_original_has(library: Library) -> None:
+def test_copy_request_copies_all_attributes_but_the_headers(library: Library) -> None:
     request = library.Request(
         "POST", "https://a.example/path", content=b"body", headers={"A": "1"}, extensions={"timeout": {}}
     )
     headers = library.Headers({"B": "2"})
+
     copy = _compat.copy_request(request, headers)
+
     assert type(copy) is library.Request
     assert copy.headers is headers
     assert request.headers["A"] == "1"
@@ -56,13 +58,13 @@ def test_a_copied_request_has_all_that_the_original_has(library: Library) -> Non
         {"timeout": {}},
     )
     assert copy.stream is request.stream
-    # All that a request is stays in its __dict__: nothing is kept in slots, where the copy would lack it.
+    # The copy has only what is in __dict__, so no base may have slots.
     assert copy.__dict__.keys() == request.__dict__.keys()
     assert not any(getattr(base, "__slots__", ()) for base in library.Request.__mro__)
 
 
 @both_libraries
-def test_the_request_of_a_response_and_of_an_error(library: Library) -> None:
+def test_get_request_returns_the_request_of_a_response_or_error(library: Library) -> None:
     request = library.Request("GET", "https://a.example")
     assert _compat.get_request(library.Response(200, request=request)) is request
     assert _compat.get_request(library.ReadError("x", request=request)) is request
@@ -73,7 +75,7 @@ def test_the_request_of_a_response_and_of_an_error(library: Library) -> None:
 
 
 @both_libraries
-def test_a_body_that_was_sent_is_consumed(library: Library, tmp_path: Path) -> None:
+def test_a_sent_body_is_consumed_unless_it_is_bytes(library: Library, tmp_path: Path) -> None:
     path = tmp_path / "body"
     path.write_bytes(b"body")
     with path.open("rb") as file:
@@ -83,13 +85,15 @@ def test_a_body_that_was_sent_is_consumed(library: Library, tmp_path: Path) -> N
             assert not _compat.is_body_consumed(stream)
             assert b"".join(stream) == b"body"
             assert _compat.is_body_consumed(stream)
+
     from_bytes = library.Request("POST", "https://a.example", content=b"body").stream
+
     assert b"".join(from_bytes) == b"body"
     assert not _compat.is_body_consumed(from_bytes)
 
 
 @both_libraries
-def test_an_async_body_that_was_sent_is_consumed(library: Library) -> None:
+def test_a_sent_async_body_is_consumed(library: Library) -> None:
     async def parts() -> Any:
         yield b"body"
 
@@ -109,23 +113,24 @@ def test_discarded_content_is_in_no_attribute_and_no_pickle(library: Library) ->
     )
     assert response.text
     assert b"sentinel" in pickle.dumps(response)
+
     _compat.discard_content(response)
     assert (response.content, response.text) == (b"", "")
     assert b"sentinel" not in pickle.dumps(response)
 
 
 @both_libraries
-def test_a_server_that_closes_the_connection_is_told_from_one_that_breaks_the_protocol(
+def test_a_closed_connection_is_distinguished_from_an_invalid_response(
     library: Library,
 ) -> None:
-    def outcome(answer: bytes) -> str:
-        with RawServer(once(answer)) as server, library.Client() as client:
+    def get_error_message(response: bytes) -> str:
+        with RawServer(once(response)) as server, library.Client() as client:
             with pytest.raises(library.RemoteProtocolError) as raised:
                 client.get(server.url)
         return str(raised.value)
 
-    assert _compat.is_disconnect(outcome(b""))
-    assert not _compat.is_disconnect(outcome(b"no HTTP\r\n\r\n"))
+    assert _compat.is_disconnect(get_error_message(b""))
+    assert not _compat.is_disconnect(get_error_message(b"not HTTP\r\n\r\n"))
 
 
 def test_http2_reports_a_closed_connection_by_the_name_of_its_event() -> None:
@@ -146,7 +151,7 @@ def test_an_invalid_redirect_is_recognised(library: Library) -> None:
 
 
 def test_optional_imports_are_skipped_without_an_error() -> None:
-    """httpx, httpcore and anyio work, and import none of them; without this, they would."""
+    """httpx, httpcore and anyio work without them, but import them by default."""
     program = f"""
 import sys
 {{skip}}
@@ -156,25 +161,25 @@ print(*sorted(name for name in {_compat.OPTIONAL_IMPORTS} if sys.modules.get(nam
 """
     skip = "from kubeauth._compat import skip_optional_imports; skip_optional_imports()"
     for text, loaded in ((skip, ""), ("", "h2 httpx._main trio")):
-        ran = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", program.format(skip=text)], capture_output=True, text=True, check=True
         )
-        assert ran.stdout.strip() == loaded
+        assert result.stdout.strip() == loaded
 
 
 # ssl
 
 
-def test_a_socket_that_was_shut_down_still_has_its_tls(authority: Authority) -> None:
-    """ssl's own method drops it, which is why we do not call that."""
+def test_shut_down_keeps_the_tls_state_of_a_socket(authority: Authority) -> None:
+    """SSLSocket.shutdown drops it, which is why kubeauth does not call that."""
 
-    def has_tls_after(shut: Callable[[ssl.SSLSocket], None]) -> bool:
+    def has_tls_after(shut_down: Callable[[ssl.SSLSocket], None]) -> bool:
         context = ssl.create_default_context(cadata=authority.pem.decode())
         with APIServer(authority=authority) as server:
             address = server.url.removeprefix("https://").rpartition(":")
             plain = socket.create_connection((address[0], int(address[2])), 30)
             with context.wrap_socket(plain, server_hostname=address[0]) as connection:
-                shut(connection)
+                shut_down(connection)
                 return connection.version() is not None
 
     assert has_tls_after(lambda connection: _compat.shut_down(connection, socket.SHUT_RDWR))
@@ -188,9 +193,9 @@ def reset_connection() -> socket.socket:
         accepted, _ = listener.accept()
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         accepted.close()  # resets the connection
-        reset = select.poll()
-        reset.register(client, select.POLLERR | select.POLLHUP)
-        assert reset.poll(60_000)
+        poll = select.poll()
+        poll.register(client, select.POLLERR | select.POLLHUP)
+        assert poll.poll(60_000)
     return client
 
 
@@ -241,7 +246,7 @@ def test_the_request_info_of_aiohttp_is_replaced_in_what_errors_show() -> None:
 
 
 def test_the_proxy_of_aiohttp_is_removed_from_an_error() -> None:
-    """An https proxy is part of what an error about the server after it shows."""
+    """An error about a server behind an https proxy shows the URL of the proxy."""
     import aiohttp
     from yarl import URL
 
@@ -249,7 +254,9 @@ def test_the_proxy_of_aiohttp_is_removed_from_an_error() -> None:
         "a.example", 443, True, True, URL("http://user:sentinel@proxy.example"), None, None, None
     )
     error = aiohttp.ClientConnectorError(key, OSError(111, "refused"))
+
     assert "sentinel" in repr(error)
+
     _compat.hide_proxy(error)
     assert "sentinel" not in repr(error) + str(error) + repr(vars(error))
     assert "a.example" in str(error)
@@ -263,7 +270,7 @@ def pause() -> Generator[None]:
     yield
 
 
-def test_frames_that_will_be_resumed_are_recognised() -> None:
+def test_suspended_frames_are_recognised() -> None:
     def generate() -> Any:
         yield 1
 
@@ -281,15 +288,18 @@ def test_frames_that_will_be_resumed_are_recognised() -> None:
 
     generator = generate()
     next(generator)
+
     assert _compat.is_suspended(generator.gi_frame)
+
     coroutine: Any = wait()
     coroutine.send(None)
     assert _compat.is_suspended(coroutine.cr_frame)
+
     coroutine.close()
     asyncio.run(take())
 
 
-def test_frames_that_ended_by_an_error_will_not_be_resumed() -> None:
+def test_frames_that_raised_are_not_suspended() -> None:
     def fail() -> Iterator[int]:
         yield 1
         raise ValueError
@@ -309,8 +319,8 @@ def test_frames_that_ended_by_an_error_will_not_be_resumed() -> None:
         assert not _compat.is_suspended(frames[-1])
 
 
-def test_a_process_without_threads_left_is_recognised_by_the_text_of_the_error() -> None:
-    """In a process of its own that may start no more threads."""
+def test_out_of_threads_is_recognised_by_the_error_message() -> None:
+    """In a process whose memory limit allows no more threads."""
     program = """
 import resource, threading
 from kubeauth._compat import is_out_of_threads
@@ -324,14 +334,14 @@ except RuntimeError as error:
     print(is_out_of_threads(error))
 event.set()
 """
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert ran.stdout == "True\n", ran.stderr
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert result.stdout == "True\n", result.stderr
 
 
 @pytest.mark.skipif(
     sys.version_info < (3, 12), reason="before 3.12, threads start while the interpreter exits"
 )
-def test_an_exiting_interpreter_is_recognised_by_the_text_of_the_error() -> None:
+def test_an_exiting_interpreter_is_recognised_by_the_error_message() -> None:
     program = """
 import atexit, threading
 from kubeauth._compat import is_out_of_threads
@@ -342,29 +352,32 @@ def late():
         print(is_out_of_threads(error))
 atexit.register(late)
 """
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ran.stdout == "True\n"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout == "True\n"
 
 
-def test_other_runtime_errors_are_not_about_threads() -> None:
+def test_other_runtime_errors_are_not_out_of_threads() -> None:
     thread = threading.Thread(target=int)
     thread.start()
     thread.join()
+
     with pytest.raises(RuntimeError) as raised:
         thread.start()
     assert not _compat.is_out_of_threads(raised.value)
     assert not _compat.is_out_of_threads(OSError("can't start new thread"))
 
 
-def test_the_actions_and_flags_of_an_argument_parser() -> None:
+def test_actions_and_flags_of_an_argument_parser() -> None:
     parser = argparse.ArgumentParser(add_help=False)
     path = parser.add_argument("path")
+
     context = parser.add_argument("-c", "--context")
+
     assert _compat.argparse_actions(parser) == [path, context]
     assert _compat.argparse_options(parser) == {"-c": context, "--context": context}
 
 
-# The rule
+# Only _compat uses private names of other libraries
 
 
 # Documented although they begin with an underscore: methods of namedtuple; the members of kr8s that its adapter
@@ -373,8 +386,8 @@ ALLOWED = {"_replace", "_asdict", "_fields"}
 ALLOWED_IMPORTS = {"adapters/kr8s.py": {"kr8s._async_utils"}, "cli/_app.py": {"_typeshed"}}
 
 
-def private_uses(path: Path, own: set[str]) -> Iterator[str]:
-    """Names with one underscore that belong to no class or module of kubeauth."""
+def find_private_uses(path: Path, own: set[str]) -> Iterator[str]:
+    """Private names that no class or module of kubeauth defines."""
     name = path.relative_to(ROOT).as_posix()
     for node in ast.walk(ast.parse(path.read_text())):
         if (
@@ -396,8 +409,8 @@ def private_uses(path: Path, own: set[str]) -> Iterator[str]:
                     yield f"{name}:{node.lineno}: import of {module}"
 
 
-def own_names() -> set[str]:
-    """Every private name that kubeauth itself defines."""
+def find_own_names() -> set[str]:
+    """All names that kubeauth defines."""
     names = set()
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -413,9 +426,10 @@ def own_names() -> set[str]:
 
 
 def test_private_attributes_of_other_libraries_are_used_in_compat_only() -> None:
-    own = own_names()
+    own = find_own_names()
     paths = [path for path in sorted(ROOT.rglob("*.py")) if path.name != "_compat.py"]
-    assert [use for path in paths for use in private_uses(path, own)] == []
-    # The test finds what is there to find.
-    found = "\n".join(private_uses(ROOT / "_compat.py", own))
+    assert [use for path in paths for use in find_private_uses(path, own)] == []
+
+    # Such uses are found in _compat.
+    found = "\n".join(find_private_uses(ROOT / "_compat.py", own))
     assert all(name in found for name in ("_request", "_is_stream_consumed", "_conn_key", "_request_info"))

@@ -39,31 +39,31 @@ CLASSES = [
 ]
 
 
-def drawn_tree() -> dict[str, str]:
+def parse_docstring_tree() -> dict[str, str]:
     """Return each class in the docstring's tree, with its base class."""
-    found: dict[str, str] = {}
+    bases: dict[str, str] = {}
     path: list[tuple[int, str]] = []
     for line in (errors.__doc__ or "").splitlines():
-        bare = line.lstrip(" │├└─")
-        if not bare or not (
-            bare.split()[0].endswith(
+        text = line.lstrip(" │├└─")
+        if not text or not (
+            text.split()[0].endswith(
                 ("Error", "Allowed", "Found", "Started", "Terminal", "Failed", "Timeout", "Ready", "Trusted")
             )
         ):
             continue
-        indent, name = len(line) - len(bare), bare.split()[0]
+        indent, name = len(line) - len(text), text.split()[0]
         path = [step for step in path if step[0] < indent]
-        found[name] = path[-1][1] if path else "Exception"
+        bases[name] = path[-1][1] if path else "Exception"
         path.append((indent, name))
-    return found
+    return bases
 
 
-def test_the_tree_in_the_docstring_is_the_tree() -> None:
+def test_the_tree_in_the_docstring_matches_the_classes() -> None:
     public = {cls: [base for base in cls.__mro__[1:] if not base.__name__.startswith("_")] for cls in CLASSES}
-    assert drawn_tree() == {cls.__name__: bases[0].__name__ for cls, bases in public.items()}
+    assert parse_docstring_tree() == {cls.__name__: bases[0].__name__ for cls, bases in public.items()}
 
 
-def test_every_class_is_exported_and_none_has_the_name_of_a_builtin() -> None:
+def test_every_class_is_exported_and_none_shadows_a_builtin() -> None:
     assert {cls.__name__ for cls in CLASSES} | {"Problem"} == set(errors.__all__)
     assert not [cls for cls in CLASSES if hasattr(builtins, cls.__name__)]
 
@@ -73,13 +73,14 @@ def test_a_pickled_error_has_its_message_and_attributes(cls: type[KubeAuthError]
     attributes = EXAMPLES.get(cls.__name__, {})
     accepted = set(inspect.signature(cls.__init__).parameters) - {"self", "message", "args", "kwargs"}
     assert accepted == set(attributes), "EXAMPLES must have every attribute"
+
     copy = pickle.loads(pickle.dumps(cls("what happened", **attributes)))
     assert type(copy) is cls
     assert str(copy) == "what happened"
     assert {name: getattr(copy, name) for name in attributes} == attributes
 
 
-def test_one_problem_is_a_sentence_a_place_and_a_hint() -> None:
+def test_one_problem_has_message_place_and_hint() -> None:
     error = KubeConfigError.from_problems(
         [Problem("it is wrong", "/file", "users[0]", "Fix it.")], prefix="bad: "
     )
@@ -87,25 +88,35 @@ def test_one_problem_is_a_sentence_a_place_and_a_hint() -> None:
     assert (error.path, error.field) == ("/file", "users[0]")
 
 
-def test_several_problems_are_listed_as_client_go_does_and_then_explained() -> None:
+def test_several_problems_are_listed_as_by_client_go_and_then_explained() -> None:
     error = KubeConfigError.from_problems([Problem("a", "/1", "f"), Problem("b", hint="Do b.")])
     assert str(error) == "[a, b]\n  1. in /1, f\n  2. Do b."
     assert [problem.message for problem in error.problems] == ["a", "b"]
     assert (error.path, error.field) == ("/1", "f")
 
 
-def test_untrusted_text_cannot_control_a_terminal_or_fill_it() -> None:
-    esc = "\x1b[2J"
-    error = KubeConfigError.from_problems([Problem(f"m{esc}", f"/p{esc}", f"f{esc}" + "x" * 9999, f"h{esc}")])
+def test_control_characters_are_escaped_and_long_text_is_truncated() -> None:
+    clear_screen = "\x1b[2J"
+    error = KubeConfigError.from_problems(
+        [
+            Problem(
+                f"m{clear_screen}", f"/p{clear_screen}", f"f{clear_screen}" + "x" * 9999, f"h{clear_screen}"
+            )
+        ]
+    )
+
     assert "\x1b" not in str(error)
     for part in ("mU+001B", "/pU+001B", "fU+001B", "hU+001B"):
         assert part in str(error)
     assert len(str(error)) < 2_000
+
     (problem,) = error.problems
+
     assert "\x1b" not in problem.message + problem.hint + (problem.field or "")
+
     assert len(Problem("m", "/" + "x" * 9999).place) < 1_000
     assert len(Problem("m", hint="x" * 9999).hint) < 1_000
-    assert str(KubeAuthError(f"two\nlines\tand{esc}")) == "two\nlines\tandU+001B[2J"
+    assert str(KubeAuthError(f"two\nlines\tand{clear_screen}")) == "two\nlines\tandU+001B[2J"
 
 
 def test_only_the_first_twenty_problems_are_listed() -> None:
@@ -114,5 +125,5 @@ def test_only_the_first_twenty_problems_are_listed() -> None:
     assert len(error.problems) == 20
 
 
-def test_a_place_that_the_message_names_is_not_repeated() -> None:
+def test_a_path_in_the_message_is_not_repeated() -> None:
     assert str(KubeConfigError.from_problems([Problem("cannot read /file", "/file")])) == "cannot read /file"

@@ -1,4 +1,4 @@
-"""Values made by hand: what each field accepts, and the error for anything else."""
+"""Configs built by the caller: the types that each field accepts, and the error for other types."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ class Unexpected:
 
 
 @each_case(("cls", "name"), FIELDS)
-def test_every_field_rejects_another_type_and_the_error_names_the_field_not_the_value(
-    cls: type[Any], name: str
-) -> None:
+def test_every_field_rejects_another_type_without_showing_the_value(cls: type[Any], name: str) -> None:
     for value in (Unexpected(), [Unexpected()], {"k": Unexpected()}):
         with pytest.raises(ConfigError) as caught:
             cls(**(REQUIRED[cls] | {name: value}))
@@ -96,7 +94,7 @@ def test_every_field_rejects_another_type_and_the_error_names_the_field_not_the_
         (OidcOptions, "timeout", None, "a number", "NoneType"),
     ],
 )
-def test_the_error_says_what_is_expected(
+def test_the_error_names_the_expected_type(
     cls: type[Any], name: str, value: Any, expected: str, kind: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -115,25 +113,25 @@ class Raises:
 
 @each_case(("cls", "name"), FIELDS)
 @each_case("base", [object, collections.abc.Mapping, collections.abc.Sequence])
-def test_an_object_that_raises_is_rejected_without_its_text(
+def test_an_object_that_raises_is_rejected_without_its_message(
     cls: type[Any], name: str, base: type[Any]
 ) -> None:
-    value = type("Odd", (Raises, base), {})()
+    value = type("Value", (Raises, base), {})()
     with pytest.raises(ConfigError) as caught:
         cls(**(REQUIRED[cls] | {name: value}))
     assert "s3ntinel" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_an_object_that_pretends_to_be_a_string_is_rejected() -> None:
-    class Pretender:
+def test_an_object_with_a_false_class_attribute_is_rejected() -> None:
+    class Disguised:
         __class__ = str  # type: ignore[assignment]
 
-    made: Any = ClientConfig
-    with pytest.raises(ConfigError, match=r"ClientConfig\.namespace must be str, not Pretender"):
-        made(server="https://h", namespace=Pretender())
+    untyped: Any = ClientConfig
+    with pytest.raises(ConfigError, match=r"ClientConfig\.namespace must be str, not Disguised"):
+        untyped(server="https://h", namespace=Disguised())
 
 
-def test_a_number_that_no_float_holds_is_rejected() -> None:
+def test_a_number_beyond_float_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"ExecOptions\.timeout must be a number, or None, not int"):
         ExecOptions(timeout=10**400)
     assert ExecOptions(timeout=5).timeout == 5.0
@@ -141,13 +139,13 @@ def test_a_number_that_no_float_holds_is_rejected() -> None:
 
 @each_case(("cls", "name"), FIELDS)
 @each_case("value", [Unexpected(), (x for x in "ab"), "s3ntinel", b"s3ntinel", 5, None])
-def test_a_rejected_value_can_be_printed_and_holds_nothing(cls: type[Any], name: str, value: Any) -> None:
-    """Tools that print tracebacks with variables print `self`, too."""
+def test_repr_of_a_rejected_object_does_not_show_the_value(cls: type[Any], name: str, value: Any) -> None:
+    """Tools that show local variables in tracebacks show `self`."""
     try:
         cls(**(REQUIRED[cls] | {name: value}))
     except ConfigError as error:
         if f".{name} must be " not in str(error):
-            return  # of the right type: the error is about the value, as of an unknown policy
+            return  # the type is right and the value is not, such as an unknown policy
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         rejected = next(frame.f_locals["self"] for frame in frames if "self" in frame.f_locals)
         assert type(rejected) is cls
@@ -160,37 +158,42 @@ def test_an_allowlist_of_one_string_is_rejected() -> None:
             PluginPolicy.allowlist(commands)  # type: ignore[arg-type]
 
 
-def test_a_cluster_config_is_json() -> None:
+def test_a_cluster_config_must_be_json() -> None:
     with pytest.raises(ConfigError, match="must be JSON: a value of type set"):
         ExecConfig(command="c", api_version="v", cluster_config={"s3ntinel": {1}})
 
 
 def test_a_plain_secret_is_wrapped_and_never_printed() -> None:
-    made: Any = ClientConfig
-    config = made(server="https://h", token="s3ntinel-t", password="s3ntinel-p", client_key_data=b"s3ntinel")
+    untyped: Any = ClientConfig
+    config = untyped(
+        server="https://h", token="s3ntinel-t", password="s3ntinel-p", client_key_data=b"s3ntinel"
+    )
+
     assert config.token == Secret("s3ntinel-t")
     assert config.password == Secret("s3ntinel-p")
     assert config.client_key_data == Secret(b"s3ntinel")
     assert "s3ntinel" not in repr(config) + str(config.describe())
     assert config.describe()["token"] == "<hidden>"
+
     oidc: Any = OidcConfig
     wrapped = oidc(issuer_url="https://i", client_id="c", refresh_token="s3ntinel")
     assert wrapped.refresh_token == Secret("s3ntinel")
     assert "s3ntinel" not in repr(wrapped)
+
     changed = dataclasses.replace(config, token="s3ntinel-2")
     assert changed.token == Secret("s3ntinel-2")
 
 
 def test_a_plain_token_signs_requests() -> None:
-    made: Any = ClientConfig
+    untyped: Any = ClientConfig
     with APIServer(tokens={"t": "alice"}) as server:
-        config = made(server=server.url, ca_data=server.config().ca_data, token="t")
+        config = untyped(server=server.url, ca_data=server.config().ca_data, token="t")
         with Client(config) as client:
             assert client.get("/api").status_code == 200
 
 
-def test_a_rejected_config_shows_no_other_secret_in_a_traceback_with_locals() -> None:
-    def locals_of(cls: Any, **values: Any) -> str:
+def test_a_traceback_with_locals_of_a_rejected_config_shows_no_secret() -> None:
+    def render_locals(cls: Any, **values: Any) -> str:
         try:
             cls(**values)
         except ConfigError as error:
@@ -201,27 +204,31 @@ def test_a_rejected_config_shows_no_other_secret_in_a_traceback_with_locals() ->
             )
         raise AssertionError("not rejected")
 
-    shown = locals_of(
+    shown = render_locals(
         ClientConfig, server=None, token="s3ntinel", password="s3ntinel", client_key_data="s3ntinel"
     )
     assert "token" in shown
     assert "s3ntinel" not in shown
-    shown = locals_of(ExecConfig, command=None, api_version="v", args=["s3ntinel"], env={"A": "s3ntinel"})
+
+    shown = render_locals(ExecConfig, command=None, api_version="v", args=["s3ntinel"], env={"A": "s3ntinel"})
     assert "env" in shown
     assert "s3ntinel" not in shown
 
 
-def test_paths_and_lists_have_the_declared_type_when_read() -> None:
-    made: Any = ClientConfig
-    config = made(server="https://h", ca_file=Path("/ca"), token_file=Path("/t"), client_key_file=Path("/k"))
+def test_paths_and_lists_are_converted_to_the_declared_type() -> None:
+    untyped: Any = ClientConfig
+    config = untyped(
+        server="https://h", ca_file=Path("/ca"), token_file=Path("/t"), client_key_file=Path("/k")
+    )
     assert (config.ca_file, config.token_file, config.client_key_file) == ("/ca", "/t", "/k")
+
     plugin: Any = ExecConfig
     assert plugin(command="c", api_version="v", args=["a"], env={"A": "b"}).args == ("a",)
     assert Impersonation(user="u", groups=["g"], extra={"k": ["v"]}).extra == {"k": ("v",)}
     assert ExecOptions(timeout=5).timeout == 5
 
 
-def test_an_annotation_that_is_not_in_the_table_is_found_at_import() -> None:
+def test_an_unknown_annotation_raises_at_import() -> None:
     @dataclasses.dataclass
     class New:
         field: complex

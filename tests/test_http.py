@@ -1,4 +1,4 @@
-"""One parser for Content-Length, and every place that goes by one."""
+"""The parser of Content-Length, and the code that uses it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubeauth._proxy._refusal import Refused
 from kubeauth.discovery._fetch import NoReply, before_the_body
 from tests.support.cases import each_case
 
-BAD_LENGTHS = [
+INVALID_LENGTHS = [
     "",
     "²",
     "٤",
@@ -34,14 +34,14 @@ BAD_LENGTHS = [
 ]
 
 
-@each_case("value", BAD_LENGTHS)
-def test_what_is_not_a_length(value: str) -> None:
+@each_case("value", INVALID_LENGTHS)
+def test_an_invalid_content_length_is_none(value: str) -> None:
     assert parse_content_length(value) is None
     assert parse_content_length(value.encode()) is None
 
 
 @pytest.mark.parametrize(("value", "length"), [("0", 0), ("007", 7), ("9" * MAX_DIGITS, 10**MAX_DIGITS - 1)])
-def test_what_is_a_length(value: str, length: int) -> None:
+def test_a_valid_content_length_is_parsed(value: str, length: int) -> None:
     assert parse_content_length(value) == length
     assert parse_content_length(value.encode()) == length
 
@@ -49,7 +49,7 @@ def test_what_is_a_length(value: str, length: int) -> None:
 @given(st.one_of(st.binary(max_size=22), st.text("0123456789 +-_", max_size=22).map(str.encode)))
 @example(b"9" * 20)
 @example(b"\xb2")
-def test_h11_accepts_whatever_is_accepted(value: bytes) -> None:
+def test_h11_parses_accepted_lengths_equally(value: bytes) -> None:
     length = parse_content_length(value)
     if length is None:
         return
@@ -57,17 +57,17 @@ def test_h11_accepts_whatever_is_accepted(value: bytes) -> None:
     assert int(dict(request.headers)[b"content-length"]) == length
 
 
-@each_case("value", BAD_LENGTHS)
-def test_discovery_reports_it(value: str) -> None:
-    answer: Any = httpx.Response(200, headers=[(b"Content-Length", value.encode())])
-    found = before_the_body(answer)
-    assert isinstance(found, NoReply)
-    assert "Content-Length" in found.reason
+@each_case("value", INVALID_LENGTHS)
+def test_discovery_reports_an_invalid_content_length(value: str) -> None:
+    response: Any = httpx.Response(200, headers=[(b"Content-Length", value.encode())])
+    result = before_the_body(response)
+    assert isinstance(result, NoReply)
+    assert "Content-Length" in result.reason
 
 
 @pytest.mark.parametrize("value", [b"9" * 19, b"\xb2", b""])
-def test_the_proxy_rejects_it(value: bytes) -> None:
-    """Of a length that is not valid nothing else may be made, such as a body in chunks."""
+def test_the_proxy_rejects_an_invalid_content_length(value: bytes) -> None:
+    """It must not be replaced by other framing, such as a chunked body."""
     with pytest.raises(Refused) as caught:
         sent_on([(b"content-length", value)], b"h", may_upgrade=False)
     assert caught.value.code == 400

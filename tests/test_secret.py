@@ -15,15 +15,15 @@ from tests.support.cases import each_case
 SENTINEL = "s3ntinel-value"
 
 
-def test_only_reveal_shows_it() -> None:
+def test_only_reveal_shows_the_value() -> None:
     secret = Secret(SENTINEL)
     assert secret.reveal() == SENTINEL
-    for shown in (str(secret), repr(secret), f"{secret}", f"{secret:>30}", "%s" % secret, repr([secret])):  # noqa: UP031 -- every way to print it
+    for shown in (str(secret), repr(secret), f"{secret}", f"{secret:>30}", "%s" % secret, repr([secret])):  # noqa: UP031 -- all ways to format it
         assert SENTINEL not in shown
     assert not hasattr(secret, "__dict__")
 
 
-def test_logging_and_json_do_not_show_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_logging_and_json_do_not_show_the_value(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         logging.getLogger("t").debug("a %s and %r", Secret(SENTINEL), Secret(SENTINEL.encode()))
     assert SENTINEL not in caplog.text
@@ -32,13 +32,13 @@ def test_logging_and_json_do_not_show_it(caplog: pytest.LogCaptureFixture) -> No
 
 
 @each_case("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_its_pickle_raises(protocol: int) -> None:
+def test_pickling_a_secret_raises(protocol: int) -> None:
     with pytest.raises(TypeError, match="send the path") as caught:
         pickle.dumps(Secret(SENTINEL), protocol)
     assert SENTINEL not in str(caught.value)
 
 
-def test_equal_by_value_and_type() -> None:
+def test_secrets_are_equal_by_value_and_type() -> None:
     assert Secret("a") == Secret("a")
     assert hash(Secret("a")) == hash(Secret("a"))
     assert Secret("a") != Secret("b")
@@ -47,9 +47,10 @@ def test_equal_by_value_and_type() -> None:
     assert Secret("\udc80") == Secret("\udc80")
 
 
-def test_empty_is_false_and_copies_are_itself() -> None:
+def test_an_empty_secret_is_false_and_copying_returns_the_same_object() -> None:
     assert not Secret("")
     assert Secret("x")
+
     secret = Secret(b"k")
     assert copy.copy(secret) is secret
     assert copy.deepcopy(secret) is secret
@@ -61,8 +62,9 @@ def test_empty_is_false_and_copies_are_itself() -> None:
     assert asdict(Holder(secret)) == {"secret": secret}
 
 
-def test_frozen_dict_is_a_value() -> None:
+def test_frozen_dict_is_hashable_and_immutable() -> None:
     frozen = FrozenDict({"a": 1})
+
     assert frozen == {"a": 1}
     assert hash(frozen) == hash(FrozenDict([("a", 1)]))
     assert (dict(frozen), len(frozen), frozen["a"], repr(frozen)) == ({"a": 1}, 1, 1, "{'a': 1}")
@@ -72,7 +74,7 @@ def test_frozen_dict_is_a_value() -> None:
         frozen["b"] = 2  # type: ignore[index]
 
 
-def test_hidden_dict_prints_names_only() -> None:
+def test_repr_of_hidden_dict_shows_names_only() -> None:
     hidden = HiddenDict({"TOKEN": SENTINEL})
     assert repr(hidden) == "<1 hidden: TOKEN>"
     assert repr(HiddenDict[str, str]()) == "{}"

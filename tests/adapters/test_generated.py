@@ -34,7 +34,7 @@ from kubeauth.testing import Answer, APIServer, Authority, FakeClock, PluginScri
 from tests.adapters.expiring import check_refresh_after_expiry
 from tests.adapters.generated import GENERATED, Driver, Generated, body_of, config_map
 from tests.adapters.rotating import RotatingCluster
-from tests.support.callers import HeldPlugin
+from tests.support.callers import BlockingPlugin
 from tests.support.proxy_servers import Proxy
 from tests.support.residue import no_residue, wait_until
 
@@ -352,7 +352,7 @@ class TestPlugin:
     def test_is_left_when_the_last_client_is_closed(
         self, generated: Generated, server: APIServer, tmp_path: Path
     ) -> None:
-        held = HeldPlugin(tmp_path)
+        held = BlockingPlugin(tmp_path)
         config = kubeauth.ClientConfig(
             server=server.url, ca_data=server.authority.pem, exec=held.config().exec
         )

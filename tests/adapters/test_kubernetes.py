@@ -18,7 +18,7 @@ from kubeauth.adapters import kubernetes
 from kubeauth.errors import ConfigError, PluginFailed
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Received
 from tests.adapters.websockets import Shells, shells
-from tests.support.callers import HeldPlugin
+from tests.support.callers import BlockingPlugin
 from tests.support.residue import no_residue, temporary_files, wait_until
 
 
@@ -29,8 +29,8 @@ def test_it_is_one_of_theirs(server: APIServer) -> None:
 
 
 def test_fifty_threads_cause_one_run(server: APIServer, tmp_path: Path) -> None:
-    plugin = HeldPlugin(tmp_path)
-    plugin.says("alices-token")
+    plugin = BlockingPlugin(tmp_path)
+    plugin.set_token("alices-token")
     config = ClientConfig(server=server.url, ca_data=server.authority.pem, exec=plugin.config().exec)
     barrier = threading.Barrier(50)
     found: list[int] = []
@@ -44,7 +44,7 @@ def test_fifty_threads_cause_one_run(server: APIServer, tmp_path: Path) -> None:
         for thread in threads:
             thread.start()
         wait_until(lambda: plugin.runs == 1)
-        plugin.let_go()
+        plugin.release()
         for thread in threads:
             thread.join()
     assert found == [3] * 50

@@ -19,7 +19,7 @@ from kubeauth import ClientConfig, Impersonation, Secret
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript
 from tests.adapters.generated import GENERATED, Generated
 from tests.adapters.websockets import Shells, shells
-from tests.support.callers import HeldPlugin
+from tests.support.callers import BlockingPlugin
 from tests.support.proxy_servers import Proxy
 from tests.support.residue import descriptors, no_residue
 
@@ -30,7 +30,7 @@ def generated(request: pytest.FixtureRequest) -> Generated:
     return found
 
 
-async def started(plugin: HeldPlugin) -> None:
+async def started(plugin: BlockingPlugin) -> None:
     while not plugin.runs:  # noqa: ASYNC110 -- another process says so
         await asyncio.sleep(0.01)
 
@@ -52,8 +52,8 @@ def test_fifty_tasks_cause_one_run_and_the_loop_goes_on(
     generated: Generated, server: APIServer, tmp_path: Path
 ) -> None:
     """The plugin answers when the loop has turned a hundred times: if it stood still, that would be never."""
-    plugin = HeldPlugin(tmp_path)
-    plugin.says("alices-token")
+    plugin = BlockingPlugin(tmp_path)
+    plugin.set_token("alices-token")
     config = ClientConfig(server=server.url, ca_data=server.authority.pem, exec=plugin.config().exec)
 
     async def main() -> list[int]:
@@ -64,7 +64,7 @@ def test_fifty_tasks_cause_one_run_and_the_loop_goes_on(
             for _ in range(100):
                 await asyncio.sleep(0)
             assert not any(task.done() for task in asking)
-            plugin.let_go()
+            plugin.release()
             return [len(found.items) for found in await asyncio.gather(*asking)]
 
     with no_residue():
@@ -76,8 +76,8 @@ def test_fifty_tasks_cause_one_run_and_the_loop_goes_on(
 def test_a_cancelled_caller_cancels_nobody_else(
     generated: Generated, server: APIServer, tmp_path: Path
 ) -> None:
-    plugin = HeldPlugin(tmp_path)
-    plugin.says("alices-token")
+    plugin = BlockingPlugin(tmp_path)
+    plugin.set_token("alices-token")
     config = ClientConfig(server=server.url, ca_data=server.authority.pem, exec=plugin.config().exec)
 
     async def main() -> int:
@@ -88,7 +88,7 @@ def test_a_cancelled_caller_cancels_nobody_else(
             first.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await first
-            plugin.let_go()
+            plugin.release()
             return len((await second).items)
 
     assert asyncio.run(main()) == 3
@@ -159,8 +159,8 @@ def test_a_redirect_to_nowhere_is_an_error_of_aiohttps(
 def test_the_hook_of_a_configuration_does_not_hold_up_the_loop(
     generated: Generated, server: APIServer, tmp_path: Path
 ) -> None:
-    plugin = HeldPlugin(tmp_path)
-    plugin.says("alices-token")
+    plugin = BlockingPlugin(tmp_path)
+    plugin.set_token("alices-token")
     config = ClientConfig(server=server.url, ca_data=server.authority.pem, exec=plugin.config().exec)
 
     async def main() -> int:
@@ -168,7 +168,7 @@ def test_the_hook_of_a_configuration_does_not_hold_up_the_loop(
         async with generated.client.ApiClient(made) as api:
             asking = asyncio.create_task(generated.client.CoreV1Api(api).list_namespace())
             await started(plugin)
-            plugin.let_go()
+            plugin.release()
             return len((await asking).items)
 
     assert asyncio.run(main()) == 3

@@ -14,9 +14,9 @@ from kubeauth.testing import Answer, APIServer
 from tests.cli.answers import status
 from tests.cli.conftest import Run
 from tests.cli.programs import on_a_terminal
-from tests.config.test_leaks import SENTINEL
 from tests.gmsa.api import REVIEWS, SPECS, KnownSpecs
 from tests.gmsa.pods import CONTENTS, CREDSPEC, Document, container, pod, spec_of
+from tests.support.leaks import SENTINEL
 
 GOOD = {
     "ActiveDirectoryConfig": {

@@ -21,7 +21,7 @@ from tests.cli.programs import environ
 from tests.cli.test_proxy import proxy
 from tests.discovery.clusters import TOKEN as BOOTSTRAP
 from tests.discovery.clusters import Cluster
-from tests.support.oidc import settings, written
+from tests.support.oidc import settings, write_kubeconfig
 from tests.support.oidc_issuer import Issuer
 
 SENTINEL = "sentinel-of-a-secret"
@@ -252,7 +252,7 @@ def test_a_secret_on_the_command_line_is_not_repeated(
 def test_tokens_of_an_issuer(server: APIServer, tmp_path: Path) -> None:
     with Issuer(client_secret=SENTINEL) as issuer:
         refresh = issuer.new_refresh_token()
-        kubeconfig = written(server, tmp_path / "oidc", settings(issuer, refresh_token=refresh))
+        kubeconfig = write_kubeconfig(server, tmp_path / "oidc", settings(issuer, refresh_token=refresh))
         ran = run_in_process("whoami", "-v", "9", "--kubeconfig", str(kubeconfig.path))
         entry = kubeconfig.entry()
     assert ran.status == 0

@@ -20,7 +20,7 @@ from kubeauth.testing import APIServer, Authority, KeyPair, PluginScript
 from tests.cli.conftest import Run
 from tests.cli.programs import KUBEAUTH, environ, ran
 from tests.cli.programs import kubeauth as program
-from tests.support.oidc import settings, written
+from tests.support.oidc import settings, write_kubeconfig
 from tests.support.oidc_issuer import Issuer
 
 V1 = "client.authentication.k8s.io/v1"
@@ -90,7 +90,7 @@ class TestToken:
     def test_of_an_issuer_renewed_and_written_back(self, api: APIServer, run: Run, tmp_path: Path) -> None:
         with Issuer() as issuer:
             tokens = {"id_token": issuer.id_token("alice", -60), "refresh_token": issuer.new_refresh_token()}
-            kubeconfig = written(api, tmp_path / "oidc", settings(issuer, **tokens))
+            kubeconfig = write_kubeconfig(api, tmp_path / "oidc", settings(issuer, **tokens))
             printed = run("token", "--kubeconfig", kubeconfig.path).out
             again = json.loads(run("token", "--kubeconfig", kubeconfig.path, "-o", "json").out)["status"]
             assert issuer.refreshes == 1

@@ -16,7 +16,7 @@ from kubeauth import Client, ClientConfig, ExecConfig, ExecOptions, PluginPolicy
 from kubeauth._credentials.cache import SourceCache, plugin_source
 from kubeauth.testing import APIServer, FakeClock, PluginScript
 from tests.support.cases import each_case
-from tests.support.observers import NobodyWatches
+from tests.support.observers import NullObserver
 
 V1 = "client.authentication.k8s.io/v1"
 PLAIN = ExecConfig(command="p", api_version=V1, interactive_mode="Never")
@@ -35,7 +35,7 @@ class Sources:
         self._shared = SourceCache()
 
     def of(self, plugin: ExecConfig, clock: FakeClock | None = None, **fields: Any) -> Any:
-        given = config(plugin, **fields), plugin, clock or self.clock, NobodyWatches()
+        given = config(plugin, **fields), plugin, clock or self.clock, NullObserver()
         return plugin_source(*given, shared=self._shared)
 
 

@@ -17,7 +17,7 @@ from kubeauth._exec.codec import InvalidOutput, ProviderCredential, decode_outpu
 from kubeauth._exec.plugin import output_error
 from kubeauth.testing import Authority, FakeClock
 from tests.support.kubeconfigs import V1
-from tests.support.observers import NobodyWatches
+from tests.support.observers import NullObserver
 from tests.support.scripted import ScriptedPlugin
 
 PAIR = Authority().client("alice")
@@ -75,7 +75,7 @@ STATUSES = st.fixed_dictionaries(
 def test_a_credential_or_an_error_that_names_what_is_wrong(status: dict[str, Any]) -> None:
     clock = FakeClock()
     plugin: Any = Says(clock, json.dumps({"apiVersion": V1, "status": status}).encode())
-    source = RefreshableSource(plugin, clock, NobodyWatches())
+    source = RefreshableSource(plugin, clock, NullObserver())
     try:
         credential = source.get()
     except errors.PluginOutputError as error:

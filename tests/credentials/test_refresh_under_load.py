@@ -16,7 +16,7 @@ import kubeauth
 from kubeauth import ClientConfig
 from kubeauth.testing import APIServer, Authority, Watch
 from tests.support.clients import DIRECT, VARIANTS, ClientVariant
-from tests.support.issuer import Issuer, Witness, known, sent_now
+from tests.support.issuer import Issuer, RequestRecorder, authenticate, sent_now
 from tests.support.residue import no_residue
 
 pytestmark = pytest.mark.load
@@ -83,7 +83,7 @@ class Load:
 
 @pytest.fixture
 def server(authority: Authority) -> Iterator[APIServer]:
-    with APIServer(authority=authority, authenticate=known) as it:
+    with APIServer(authority=authority, authenticate=authenticate) as it:
         yield it
 
 
@@ -91,7 +91,7 @@ def server(authority: Authority) -> Iterator[APIServer]:
 def test_token_and_certificate_rotate_under_load_c15_c16_c17_c18(
     variants: list[ClientVariant], server: APIServer, tmp_path: Path
 ) -> None:
-    witness = Witness(server)
+    recorder = RequestRecorder(server)
     watch = server.watch("/watch")
     with ExitStack() as stack:
         issuer = Issuer(tmp_path, server.authority, lifetime=LIFETIME)
@@ -105,18 +105,18 @@ def test_token_and_certificate_rotate_under_load_c15_c16_c17_c18(
             ]
             for thread in threads:
                 thread.start()
-            sent = _for_a_while(watch, len(variants), witness)
+            sent = _for_a_while(watch, len(variants), recorder)
             # The last one issued must be seen too, or it could not be counted.
-            while len(witness.tokens) < issuer.runs:
+            while len(recorder.tokens) < issuer.runs:
                 time.sleep(0.05)
             load.stop.set()
             watch.end()
             for thread in threads:
                 thread.join()
     assert load.failures == []
-    assert witness.stale == []
-    rotations = len(witness.tokens) - 1
-    assert len(witness.certificates) == len(witness.tokens)
+    assert recorder.stale == []
+    rotations = len(recorder.tokens) - 1
+    assert len(recorder.certificates) == len(recorder.tokens)
     assert issuer.runs == rotations + 1
     # Each stream saw every event, over every rotation.
     assert len(load.lines) == sent * len(variants)
@@ -125,12 +125,12 @@ def test_token_and_certificate_rotate_under_load_c15_c16_c17_c18(
     )
 
 
-def _for_a_while(watch: Watch, watchers: int, witness: Witness) -> int:
+def _for_a_while(watch: Watch, watchers: int, recorder: RequestRecorder) -> int:
     """And until enough has happened, on a machine that stalls in between."""
     watch.wait_for_watchers(watchers, timeout=60.0)
     end = time.monotonic() + SECONDS
     sent = 0
-    while time.monotonic() < end or len(witness.tokens) <= ROTATIONS or witness.answered <= 1000:
+    while time.monotonic() < end or len(recorder.tokens) <= ROTATIONS or recorder.answered <= 1000:
         watch.send({"number": sent})
         sent += 1
         time.sleep(0.25)

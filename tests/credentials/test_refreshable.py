@@ -19,11 +19,11 @@ from kubeauth._exec.codec import ProviderCredential
 from kubeauth._parsing.go import parse_rfc3339, to_datetime
 from kubeauth.testing import APIServer, Authority, FakeClock, PluginScript
 from tests.support.cases import each_case
-from tests.support.observers import NobodyWatches
+from tests.support.observers import NullObserver
 from tests.support.scripted import ScriptedPlugin
 
 
-class Watcher(NobodyWatches):
+class Watcher(NullObserver):
     def __init__(self) -> None:
         self.renewals: list[tuple[str, bool]] = []
         self.installations = 0

@@ -16,7 +16,7 @@ from kubeauth import errors
 from kubeauth._credentials.credential import Credential, Unauthorized
 from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth.testing import FakeClock
-from tests.support.observers import NobodyWatches
+from tests.support.observers import NullObserver
 from tests.support.scripted import ScriptedPlugin
 
 # Half a minute of work where there is nothing else to do.
@@ -101,7 +101,7 @@ class SourceMachine(RuleBasedStateMachine):
         self.clock = FakeClock()
         self.plugin = ScriptedPlugin(self.clock)
         plugin: Any = self.plugin
-        self.source = RefreshableSource(plugin, self.clock, NobodyWatches(), jitter=lambda: 0.5)
+        self.source = RefreshableSource(plugin, self.clock, NullObserver(), jitter=lambda: 0.5)
         self.model = Model()
         self.seen: list[Credential] = []
 

@@ -23,12 +23,12 @@ from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth._credentials.single_flight import Call
 from kubeauth._exec.codec import ProviderCredential
 from kubeauth.testing import Authority, FakeClock
-from tests.support.observers import NobodyWatches
+from tests.support.observers import NullObserver
 from tests.support.scripted import ScriptedPlugin
 
 
 def source_of(plugin: Any, clock: FakeClock) -> RefreshableSource:
-    return RefreshableSource(plugin, clock, NobodyWatches(), jitter=lambda: 0.5)
+    return RefreshableSource(plugin, clock, NullObserver(), jitter=lambda: 0.5)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from kubeauth import Client, errors, load_config
 from kubeauth.testing import Answer, APIServer, Authority, FakeClock
-from tests.support.oidc import Kubeconfig, authenticate, settings, written
+from tests.support.oidc import Kubeconfig, authenticate, settings, write_kubeconfig
 from tests.support.oidc_issuer import CONFIGURATION, TOKEN, Issuer
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(180)]
@@ -32,7 +32,9 @@ def issuer(request: pytest.FixtureRequest) -> Iterator[Issuer]:
 
 @pytest.fixture
 def kubeconfig(issuer: Issuer, server: APIServer, tmp_path: Path) -> Kubeconfig:
-    return written(server, tmp_path / "config", settings(issuer, refresh_token=issuer.new_refresh_token()))
+    return write_kubeconfig(
+        server, tmp_path / "config", settings(issuer, refresh_token=issuer.new_refresh_token())
+    )
 
 
 def kubectl_gets(kubectl: str, path: Path) -> str:
@@ -68,9 +70,11 @@ def test_each_uses_what_the_other_wrote_o2_o6_o7(
     assert len(sent) == 6
     assert [sent[n] == sent[n + 1] for n in (0, 2, 4)] == [True] * 3
     assert len(set(sent)) == 3
-    assert set(issuer.refused) <= {"invalid_client"}
+    assert set(issuer.errors) <= {"invalid_client"}
     succeeded = [
-        (sorted(asked.form), asked.header("Authorization")) for asked in issuer.asked() if not asked.error
+        (sorted(asked.form), asked.header("Authorization"))
+        for asked in issuer.token_requests()
+        if not asked.error
     ]
     assert len(succeeded) == 3
     # The same words, in the same place.
@@ -93,7 +97,7 @@ def test_both_say_the_same_o5_o6(
     path: str, answer: Answer, words: str, kubectl: str, server: APIServer, tmp_path: Path
 ) -> None:
     with Issuer() as issuer:
-        kubeconfig = written(
+        kubeconfig = write_kubeconfig(
             server, tmp_path / "config", settings(issuer, refresh_token=issuer.new_refresh_token())
         )
         issuer.answers[path] = answer
@@ -120,8 +124,8 @@ def test_both_take_the_same_for_a_token_o3_o4(
     payload: dict[str, object], works: bool, kubectl: str, authority: Authority, tmp_path: Path
 ) -> None:
     with Issuer() as issuer, APIServer(authority=authority) as server:
-        config = settings(issuer, id_token=issuer.signed(payload))
-        path = written(server, tmp_path / "config", config).path
+        config = settings(issuer, id_token=issuer.sign(payload))
+        path = write_kubeconfig(server, tmp_path / "config", config).path
         theirs = kubectl_gets(kubectl, path)
         assert (theirs == "") == works, theirs
         with Client(load_config(path)) as client:
@@ -144,7 +148,7 @@ def test_both_want_the_same_o1(
     left_out: str, words: str, kubectl: str, server: APIServer, tmp_path: Path
 ) -> None:
     with Issuer() as issuer:
-        path = written(server, tmp_path / "config", settings(issuer, **{left_out: None})).path
+        path = write_kubeconfig(server, tmp_path / "config", settings(issuer, **{left_out: None})).path
         assert words in kubectl_gets(kubectl, path)
         with pytest.raises(errors.KubeConfigError, match=words):
             load_config(path)
@@ -154,7 +158,9 @@ def test_both_send_a_client_certificate_along_o10(
     kubectl: str, server: APIServer, authority: Authority, tmp_path: Path
 ) -> None:
     with Issuer() as issuer:
-        kubeconfig = written(server, tmp_path / "config", settings(issuer, id_token=issuer.id_token()))
+        kubeconfig = write_kubeconfig(
+            server, tmp_path / "config", settings(issuer, id_token=issuer.id_token())
+        )
         authority.client("carol").write(tmp_path / "c", tmp_path / "k")
         text = kubeconfig.path.read_text()
         entry = "user:\n    client-certificate: c\n    client-key: k\n    auth-provider:"

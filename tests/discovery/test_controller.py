@@ -22,10 +22,10 @@ from kubeauth.discovery import Signer, _controller, verify_detached
 from kubeauth.discovery._watch import Mirror, passes, pause
 from kubeauth.errors import ConfigError, CredentialError, DiscoveryError
 from kubeauth.testing import Answer, APIServer, FakeClock, Received
-from tests.config.test_leaks import SENTINEL, everything_seen, locals_of
 from tests.discovery.cluster import CLUSTER_INFO, CONFIG_MAPS, SECRETS, Cluster, status
 from tests.discovery.objects import secret
 from tests.discovery.vectors import SIGNED
+from tests.support.leaks import SENTINEL, render_error, render_locals
 
 BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 # trio warns of whoever stops reading in the middle, and httpx has no other way to; and whoever is cancelled
@@ -647,7 +647,7 @@ def test_once_signs_what_there_is_a27_a28_a30(cluster: Cluster, server: APIServe
             with pytest.raises(DiscoveryError, match="the server answers 403: no update for you") as raised:
                 await once()
             assert raised.value.status_code == 403
-            assert "payload" not in everything_seen(raised.value)
+            assert "payload" not in render_error(raised.value)
             cluster.before_write = lambda: None
             server.on("GET", SECRETS, status(410, "expired"))
             with pytest.raises(DiscoveryError, match="the server answers 410") as raised:
@@ -691,12 +691,12 @@ def test_errors_while_secrets_are_read_show_none_a92(server: APIServer) -> None:
         async with AsyncClient(server.config(token="alices-token")) as client:
             with pytest.raises(DiscoveryError, match="answers 500") as raised:
                 await Signer(client).once()
-            assert SENTINEL not in everything_seen(raised.value)
+            assert SENTINEL not in render_error(raised.value)
             server.on("GET", SECRETS, reading)
             server.on("PUT", CLUSTER_INFO, Answer(hang_up=True))
             with pytest.raises(httpx.HTTPError) as broken:
                 await Signer(client).once()
-            assert SENTINEL not in "".join(locals_of(broken.value.__traceback__))
+            assert SENTINEL not in "".join(render_locals(broken.value.__traceback__))
 
     run(main)
 

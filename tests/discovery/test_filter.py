@@ -17,11 +17,11 @@ from kubeauth.discovery._filter import App, Message, Receive, Scope, Send
 from kubeauth.discovery._jwt import request_jwt
 from kubeauth.errors import ConfigError, DiscoveryError
 from kubeauth.testing import FakeClock
-from tests.config.test_leaks import everything_seen
 from tests.discovery import second
 from tests.discovery.objects import date, secret
 from tests.discovery.vectors import J1, J2, S1, S1_BODY, S2, S2_BODY, SEED
 from tests.support.cases import each_case
+from tests.support.leaks import render_error
 
 PATH = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 ID, KEY = SEED.split(".")
@@ -381,7 +381,7 @@ def test_errors_of_others_go_through_and_show_neither_jwt_nor_secret_a35_a92() -
     for each in (filtered(app), DiscoveryFilter(app, lookup, clock=FakeClock(THEN))):
         with pytest.raises(DiscoveryError, match="fails") as raised:
             raw(each, scope(BEARER))
-        seen = everything_seen(raised.value)
+        seen = render_error(raised.value)
         assert KEY not in seen
         assert J1.split(".")[2] not in seen
 

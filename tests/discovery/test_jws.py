@@ -14,7 +14,6 @@ from kubeauth import Secret
 from kubeauth.discovery import BootstrapToken, TokenAuthenticator, sign_detached, verify_detached
 from kubeauth.discovery._jwt import PresentedJwt, jwt_problem, presented
 from kubeauth.errors import ConfigError
-from tests.config.test_leaks import SENTINEL, everything_seen
 from tests.discovery import second
 from tests.discovery.objects import secret
 from tests.discovery.vectors import (
@@ -34,6 +33,7 @@ from tests.discovery.vectors import (
     SONG,
 )
 from tests.support.cases import each_case
+from tests.support.leaks import SENTINEL, render_error
 
 KEY = SEED.split(".")[1]
 IDS = st.from_regex(r"[a-z0-9]{6}", fullmatch=True)
@@ -177,4 +177,4 @@ def test_an_id_is_written_as_go_writes_json_a15() -> None:
 def test_a_text_without_a_dot_is_no_token_and_is_not_shown_a92(call: Callable[[], object]) -> None:
     with pytest.raises(ConfigError, match="no dot between its id and its secret") as raised:
         call()
-    assert SENTINEL not in everything_seen(raised.value)
+    assert SENTINEL not in render_error(raised.value)

@@ -13,10 +13,10 @@ from kubeauth import Secret
 from kubeauth.discovery import BootstrapToken, sign_detached
 from kubeauth.discovery._jwt import NOT_OURS, PresentedJwt, Refused, jwt_problem, presented, request_jwt
 from kubeauth.errors import ConfigError
-from tests.config.test_leaks import SENTINEL, everything_seen
 from tests.discovery import second
 from tests.discovery.vectors import ABC, J1, J1_CLAIMS, J2, SEED
 from tests.support.cases import each_case
+from tests.support.leaks import SENTINEL, render_error
 
 ID, KEY = SEED.split(".")
 NOW = 1_500_000_000.0
@@ -56,7 +56,7 @@ def test_neither_a_jwt_nor_its_token_is_shown_a92() -> None:
     for token in (SENTINEL, f"abcdef.{SENTINEL}"):
         with pytest.raises(ConfigError) as raised:
             request_jwt(token, now=NOW, lifetime=999)
-        assert SENTINEL not in everything_seen(raised.value)
+        assert SENTINEL not in render_error(raised.value)
 
 
 @each_case(

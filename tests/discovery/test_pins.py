@@ -19,10 +19,10 @@ from kubeauth.discovery import Pins, public_key_pin
 from kubeauth.discovery._pins import Certificate, certificates
 from kubeauth.errors import ConfigError, DiscoveryError
 from kubeauth.testing import Authority
-from tests.config.test_leaks import SENTINEL, everything_seen
 from tests.discovery import second
 from tests.discovery.certificates import certificate, key_info, pem, sequence, tlv
 from tests.support.cases import each_case
+from tests.support.leaks import SENTINEL, render_error
 
 DIGITS = "345959acb2c3b2feb87d281961c893f62a314207ef02599f1cc4a5fb255480b3"
 PIN = f"sha256:{DIGITS}"
@@ -251,4 +251,4 @@ def test_errors_about_certificates_hold_none_of_what_was_given() -> None:
     with pytest.raises(ConfigError) as raised:
         public_key_pin(SENTINEL)
     assert SENTINEL not in str(raised.value)
-    assert "what was given is not a certificate" in everything_seen(raised.value)
+    assert "what was given is not a certificate" in render_error(raised.value)

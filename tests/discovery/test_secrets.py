@@ -17,9 +17,9 @@ from kubeauth.discovery._secrets import (
     signing_problem,
     stored_token,
 )
-from tests.config.test_leaks import SENTINEL
 from tests.discovery.objects import NOW, date, secret
 from tests.support.cases import each_case
+from tests.support.leaks import SENTINEL
 
 GROUP = "system:bootstrappers:"
 

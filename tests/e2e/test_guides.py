@@ -14,7 +14,7 @@ from kubeauth._config.in_cluster import load_in_cluster
 from kubeauth._config.kubeconfig import Overrides
 from tests.e2e.cluster import ControlPlane
 from tests.project.test_guides import running, until
-from tests.support.blocks import ROOT, blocks, titled
+from tests.support.blocks import ROOT, blocks, find_block
 
 
 def in_the_pod_of(account: str, cluster: ControlPlane, mounted: Path) -> ClientConfig:
@@ -54,7 +54,7 @@ def test_in_a_pod_the_manifests_allow_what_they_say_and_no_more(
 def test_the_controller_follows_real_objects(cluster: ControlPlane, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "config"
     kubeconfig.write_text(yaml.safe_dump(cluster.admin()))
-    program = titled("guides/controller.md", "controller.py")
+    program = find_block("guides/controller.md", "controller.py")
     settings = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -111,7 +111,7 @@ def test_tokens_that_end_are_followed_by_others(
         assert statuses == {200}
         assert issuer.refreshes == len({run.token for run in recorder.runs}) - 1 >= 2
         # Who has a password is asked for it once.
-        assert len(issuer.asked("password")) == 1
+        assert len(issuer.token_requests("password")) == 1
 
 
 def test_a_real_api_server_takes_the_next_one_too(

@@ -67,7 +67,7 @@ def test_tokens_that_end_are_followed_by_others_and_nobody_sees_a_401(
     cluster: ControlPlane, issuer: Issuer, kubeconfig: Kubeconfig, variant: ClientVariant
 ) -> None:
     issuer.lifetime = 13  # of which ten are not used
-    refused = len(issuer.refused)
+    refused = len(issuer.errors)
     used: set[str] = set()
     statuses: set[int] = set()
     ends = time.monotonic() + 120
@@ -79,4 +79,4 @@ def test_tokens_that_end_are_followed_by_others_and_nobody_sees_a_401(
     assert statuses == {200}
     assert len(used) == 4
     assert {claims(token)["sub"] for token in used} == {"alice"}
-    assert len(issuer.refused) == refused
+    assert len(issuer.errors) == refused

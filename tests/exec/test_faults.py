@@ -21,7 +21,7 @@ from kubeauth import errors
 from kubeauth.testing import Answer, APIServer, Authority, FakeClock
 from tests.support.clients import ClientVariant, Driver
 from tests.support.kubeconfigs import V1
-from tests.support.misbehaving import Misbehaving, document, time_is_up_when
+from tests.support.misbehaving import Misbehaving, document, expire_timeout_when
 from tests.support.residue import is_alive, no_residue, wait_until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="these plugins are for POSIX")
@@ -253,7 +253,7 @@ def test_a_typed_error_and_then_it_works_again(
         variant.client(plugin.config(server, timeout=600.0), clock=clock) as client,
     ):
         with (
-            time_is_up_when(lambda: plugin.is_ready) if fault.hangs else nullcontext(),
+            expire_timeout_when(lambda: plugin.is_ready) if fault.hangs else nullcontext(),
             pytest.raises(fault.kind, match=f"(?s)^getting credentials: .*{fault.says}") as caught,
         ):
             client.get("/version")

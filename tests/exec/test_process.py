@@ -22,8 +22,8 @@ from kubeauth._exec import process
 from kubeauth._exec.pipes import PollReader
 from kubeauth._exec.plugin import Plugin
 from kubeauth.errors import PluginFailed, PluginOutputError, PluginTimeout
-from tests.support.misbehaving import Misbehaving, document, time_is_up_when
-from tests.support.observers import NobodyWatches
+from tests.support.misbehaving import Misbehaving, document, expire_timeout_when
+from tests.support.observers import NullObserver
 from tests.support.residue import is_alive, no_residue, wait_until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="these plugins are for POSIX")
@@ -52,7 +52,7 @@ process.time = types.SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
 """
 
 
-class Counts(NobodyWatches):
+class Counts(NullObserver):
     def __init__(self) -> None:
         self.ran: list[tuple[str, int]] = []
 
@@ -465,7 +465,7 @@ class TestEnding:
             "note('.ready', 1)\n"
             "while True: time.sleep(0.02)"  # a signal that comes just before it sleeps is heard after it
         )
-        with time_is_up_when(lambda: script.is_ready), pytest.raises(PluginTimeout):
+        with expire_timeout_when(lambda: script.is_ready), pytest.raises(PluginTimeout):
             asked(script, timeout=600.0)
         assert Path(f"{script.path}.tidy").exists()
 
@@ -480,7 +480,7 @@ class TestEnding:
             "    while not os.path.exists(here + '.end'): time.sleep(0.02)\n"
             "else: time.sleep(600)"
         )
-        with time_is_up_when(lambda: script.is_ready), pytest.raises(PluginTimeout):
+        with expire_timeout_when(lambda: script.is_ready), pytest.raises(PluginTimeout):
             asked(script, timeout=600.0)
         assert is_alive(script.processes[1])
         Path(f"{script.path}.end").touch()

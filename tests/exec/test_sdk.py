@@ -36,8 +36,8 @@ from kubeauth.errors import (
 from kubeauth.plugin import Credential, ExecCluster, ExecInfo
 from kubeauth.testing import APIServer, Authority
 from kubeauth.testing._authority import _encode_key
-from tests.config.test_leaks import SENTINEL, everything_seen
 from tests.support.cases import each_case
+from tests.support.leaks import SENTINEL, render_error
 
 ROOT = Path(__file__).parent.parent.parent
 GROUP = "client.authentication.k8s.io"
@@ -249,7 +249,7 @@ def test_what_is_read_does_not_leak(text: str) -> None:
     for read in (plugin.parse_exec_info, lambda text: plugin.read_exec_info({"KUBERNETES_EXEC_INFO": text})):
         with pytest.raises(ConfigError) as caught:
             read(text).client_config()
-        assert SENTINEL not in everything_seen(caught.value)
+        assert SENTINEL not in render_error(caught.value)
 
 
 def test_printing_shows_nothing() -> None:
@@ -349,7 +349,7 @@ def test_what_a_client_would_reject_is_not_printed_x37_x38_x40_x42(
         plugin.print_credential(ExecInfo(), credential, file=file)
     assert words in str(caught.value)
     assert file.getvalue() == ""
-    seen = everything_seen(caught.value)
+    seen = render_error(caught.value)
     for secret in (SENTINEL, PAIR.key.decode().splitlines()[1], OTHER.key.decode().splitlines()[1]):
         assert secret not in seen
 

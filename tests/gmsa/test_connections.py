@@ -28,8 +28,8 @@ from kubeauth.gmsa._http import Server as HTTPServer
 from kubeauth.gmsa._pair import ServedPair
 from kubeauth.gmsa._serve import GRACE, listening, serve
 from kubeauth.testing import Authority
-from tests.config.test_leaks import SENTINEL
 from tests.gmsa.serving import port_of
+from tests.support.leaks import SENTINEL
 
 FEW = 5
 # Far more than fits in the buffers on the way.

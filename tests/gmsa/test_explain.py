@@ -11,7 +11,6 @@ from kubeauth.errors import AdmissionError
 from kubeauth.gmsa import Policy, effective_credential_specs
 from kubeauth.gmsa._driver import settled
 from kubeauth.gmsa._explain import Outcome, outcome
-from tests.config.test_leaks import SENTINEL
 from tests.gmsa.pods import (
     COMPAT,
     CONTENTS,
@@ -26,6 +25,7 @@ from tests.gmsa.pods import (
 )
 from tests.gmsa.test_properties import expanded, known, pods, visited
 from tests.support.cases import each_case
+from tests.support.leaks import SENTINEL
 
 
 def explained(document: object, asked: Cluster | None = None, policy: Policy = STRICT) -> Outcome:

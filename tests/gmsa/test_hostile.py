@@ -8,10 +8,10 @@ import pytest
 
 from kubeauth.errors import AdmissionError
 from kubeauth.gmsa import Policy, authorize, effective_credential_specs, expand
-from tests.config.test_leaks import SENTINEL
 from tests.gmsa.pods import LISTS, Document, cluster, container, pod
 from tests.support.cases import each_case
 from tests.support.frames import package_frames
+from tests.support.leaks import SENTINEL
 
 
 def nested(depth: int) -> Document:

@@ -12,9 +12,9 @@ from anyio import to_thread
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kubeauth.testing import Authority
-from tests.config.test_leaks import SENTINEL
 from tests.gmsa.test_connections import APPLICATION, PATIENT, Server, rest_of, serving
 from tests.support.cases import each_case
+from tests.support.leaks import SENTINEL
 
 LAST = b"GET /text HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 

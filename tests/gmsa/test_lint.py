@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kubeauth.gmsa import CredSpecReport, lint_credspec
-from tests.config.test_leaks import SENTINEL
 from tests.gmsa.pods import cluster, pod
 from tests.support.cases import each_case
+from tests.support.leaks import SENTINEL
 
 GOOD: dict[str, Any] = {
     "ActiveDirectoryConfig": {

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from kubeauth.errors import ConfigError
 from kubeauth.gmsa._pair import ServedPair
 from kubeauth.testing import Authority, KeyPair
-from tests.config.test_leaks import SENTINEL, everything_seen
+from tests.support.leaks import SENTINEL, render_error
 
 
 class Mounted:
@@ -209,7 +209,7 @@ def test_without_a_pair_to_begin_with_it_does_not_begin_b78(
     with pytest.raises(ConfigError, match="the certificate of the webhook cannot be used") as caught:
         ServedPair(*files)
     assert str(tmp_path) in str(caught.value)
-    assert "PRIVATE" not in everything_seen(caught.value)
+    assert "PRIVATE" not in render_error(caught.value)
 
 
 def test_no_descriptor_to_be_had_is_told_and_passes_b78(

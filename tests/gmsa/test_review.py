@@ -23,9 +23,9 @@ from kubeauth.gmsa._review import (
     validation,
     write_review,
 )
-from tests.config.test_leaks import SENTINEL
 from tests.gmsa.pods import CONTENTS, STRICT, Cluster, Document, cluster, pod
 from tests.support.cases import each_case
+from tests.support.leaks import SENTINEL
 
 
 def review(version: str = V1, **request: Any) -> bytes:

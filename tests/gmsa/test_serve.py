@@ -30,12 +30,12 @@ from kubeauth.gmsa._environment import settings_of
 from kubeauth.gmsa._pair import ServedPair
 from kubeauth.gmsa._serve import _on_signals, listening, run, serve
 from kubeauth.testing import Answer, APIServer, Authority, Received
-from tests.config.test_leaks import SENTINEL
 from tests.gmsa.api import REVIEWS, KnownSpecs
 from tests.gmsa.pods import CONTENTS, pod
 from tests.gmsa.serving import port_of
 from tests.gmsa.test_pair import Mounted, der
 from tests.gmsa.test_review import review
+from tests.support.leaks import SENTINEL
 from tests.support.ports import free_port
 
 JSON = {"content-type": "application/json"}

@@ -23,12 +23,12 @@ from kubeauth.errors import ConfigError
 from kubeauth.gmsa import Policy, _webhook, app
 from kubeauth.gmsa._review import MAX_REVIEW, VERSIONS, read_review
 from kubeauth.testing import APIServer
-from tests.config.test_leaks import SENTINEL
 from tests.gmsa.api import REVIEWS, SPECS, KnownSpecs
 from tests.gmsa.pods import CONTENTS, Document, container, pod
 from tests.gmsa.test_review import review
 from tests.project.test_exports import in_a_fresh_process
 from tests.support.cases import each_case
+from tests.support.leaks import SENTINEL
 
 JSON = {"content-type": "application/json"}
 BOTH = pytest.mark.parametrize("path", ["/mutate", "/validate"])

@@ -72,7 +72,7 @@ def test_a_rotating_refresh_token_is_good_once(issuer: Issuer, http: httpx.Clien
     again = refresh(http, first)
     assert (again.status_code, again.json()) == (400, {"error": "invalid_grant"})
     assert refresh(http, answer["refresh_token"]).status_code == 200
-    assert (issuer.refreshes, issuer.refused) == (3, ["invalid_grant"])
+    assert (issuer.refreshes, issuer.errors) == (3, ["invalid_grant"])
     issuer.rotating = False
     kept = issuer.new_refresh_token()
     assert [refresh(http, kept).json().get("refresh_token") for _ in range(2)] == [None, None]

@@ -23,7 +23,7 @@ from kubeauth._credentials.cache import SOURCE_CACHE
 from kubeauth._oidc.provider import _providers
 from kubeauth.testing import APIServer, Authority, FakeClock
 from tests.support.clients import VARIANTS, ClientVariant
-from tests.support.oidc import Kubeconfig, authenticate, claims, settings, written
+from tests.support.oidc import Kubeconfig, authenticate, claims, settings, write_kubeconfig
 from tests.support.oidc_issuer import CONFIGURATION, TOKEN, Issuer
 
 pytestmark = pytest.mark.timeout(300)
@@ -44,7 +44,7 @@ def server(authority: Authority) -> Iterator[APIServer]:
 @pytest.fixture
 def kubeconfig(issuer: Issuer, server: APIServer, tmp_path: Path) -> Kubeconfig:
     (tmp_path / "kube").mkdir()
-    return written(
+    return write_kubeconfig(
         server, tmp_path / "kube" / "config", settings(issuer, refresh_token=issuer.new_refresh_token())
     )
 
@@ -81,7 +81,7 @@ def test_from_a_document_it_stays_in_memory_o7(issuer: Issuer, server: APIServer
         another = server.kubeconfig({"auth-provider": {"name": "oidc", "config": other}})
         client = Client(load_config(another), clock=clock)
         client.close()
-    assert (issuer.refreshes, issuer.refused) == (3, [])
+    assert (issuer.refreshes, issuer.errors) == (3, [])
 
 
 def test_a_refresh_token_that_comes_with_no_other_is_used_again_o6(
@@ -95,7 +95,7 @@ def test_a_refresh_token_that_comes_with_no_other_is_used_again_o6(
         for _ in range(3):
             assert client.get("/version").status_code == 200
             clock.advance(7200)
-    assert (issuer.refreshes, issuer.refused) == (3, [])
+    assert (issuer.refreshes, issuer.errors) == (3, [])
 
 
 def test_in_memory_alone_if_you_say_so_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
@@ -108,12 +108,12 @@ def test_in_memory_alone_if_you_say_so_o7(issuer: Issuer, kubeconfig: Kubeconfig
             assert client.get("/version").status_code == 200
             clock.advance(7200)
         assert kubeconfig.path.read_bytes() == before
-        assert (issuer.refreshes, issuer.refused) == (3, [])
+        assert (issuer.refreshes, issuer.errors) == (3, [])
         # But whoever logs in anew is heard.
         kubeconfig.change(refresh_token=issuer.new_refresh_token("bob"))
         clock.advance(7200)
         client.get("/version")
-    assert issuer.refused == []
+    assert issuer.errors == []
     kubeconfig.path.parent.chmod(0o700)
 
 
@@ -152,7 +152,7 @@ def test_what_could_not_be_written_is_not_lost_o7(
         clock.advance(60)
         assert client.get("/version").status_code == 200
     assert claims(kubeconfig.entry()["id-token"])["sub"] == "alice"
-    assert (issuer.refreshes, issuer.refused) == (1, [])
+    assert (issuer.refreshes, issuer.errors) == (1, [])
 
 
 def test_a_refresh_token_without_an_id_token_is_kept_o6_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
@@ -166,7 +166,7 @@ def test_a_refresh_token_without_an_id_token_is_kept_o6_o7(issuer: Issuer, kubec
         issuer.with_id_token = True
         clock.advance(60)
         assert client.get("/version").status_code == 200
-    assert issuer.refused == []
+    assert issuer.errors == []
 
 
 def test_a_user_that_was_removed_goes_on_in_memory_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
@@ -199,7 +199,7 @@ def test_other_names_of_the_file_have_the_new_tokens_too_o7(
     assert other.entry() == kubeconfig.entry()
     with Client(load_config(other.path), clock=FakeClock(time.time() + 7200)) as client:
         client.get("/version")
-    assert (issuer.refreshes, issuer.refused) == (2, [])
+    assert (issuer.refreshes, issuer.errors) == (2, [])
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="pipes have no names here")
@@ -233,7 +233,7 @@ def test_tokens_of_another_issuer_or_client_are_neither_used_nor_replaced_o7(
     with Client(config) as client:
         assert client.get("/version").status_code == 200
     assert kubeconfig.entry() == entry
-    assert issuer.refused == []
+    assert issuer.errors == []
 
 
 def test_a_kubeconfig_that_was_damaged_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
@@ -314,7 +314,7 @@ def test_of_many_processes_one_renews_and_all_use_it_o7_o8(
         for process in processes:
             process.tell(0)
         assert [process.says() for process in processes] == ["200"] * len(processes)
-        assert (issuer.refreshes, issuer.refused) == (number, [])
+        assert (issuer.refreshes, issuer.errors) == (number, [])
         assert len({request.header("Authorization") for request in server.requests[before:]}) == 1
 
 
@@ -329,7 +329,7 @@ def test_no_process_spends_the_token_of_another_o7(
             process.tell(10_000)
     for process in processes:
         assert [process.says() for _ in range(rounds)] == ["200"] * rounds
-    assert (issuer.refreshes, issuer.refused) == (rounds * len(processes), [])
+    assert (issuer.refreshes, issuer.errors) == (rounds * len(processes), [])
     assert os.listdir(kubeconfig.path.parent) == ["config"]
 
 
@@ -375,7 +375,7 @@ def test_a_token_that_was_spent_is_not_lost_o7(ending: str, issuer: Issuer, kube
     assert kubeconfig.entry()["refresh-token"] != first
     with Client(load_config(kubeconfig.path)) as client:
         assert client.get("/version").status_code == 200
-    assert (issuer.refreshes, issuer.refused) == (1, [])
+    assert (issuer.refreshes, issuer.errors) == (1, [])
     assert os.listdir(kubeconfig.path.parent) == ["config"]
 
 
@@ -406,7 +406,7 @@ def test_a_child_waits_for_what_its_parent_has_asked_o8(issuer: Issuer, kubeconf
         assert process.says() == "forked"
         issuer.gates[TOKEN].set()
         assert process.says() == "0"
-    assert (issuer.refreshes, issuer.refused) == (1, [])
+    assert (issuer.refreshes, issuer.errors) == (1, [])
 
 
 def test_another_process_that_takes_too_long_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:

@@ -22,8 +22,8 @@ import kubeauth
 from kubeauth import Client, OidcConfig, OidcOptions, Secret, errors, load_config
 from kubeauth.testing import Answer, APIServer, Authority, FakeClock
 from tests.support.clients import ClientVariant
-from tests.support.observers import NobodyWatches
-from tests.support.oidc import Kubeconfig, authenticate, settings, written
+from tests.support.observers import NullObserver
+from tests.support.oidc import Kubeconfig, authenticate, settings, write_kubeconfig
 from tests.support.oidc_issuer import CONFIGURATION, TOKEN, Issuer
 from tests.support.proxy_servers import Proxy
 
@@ -43,7 +43,9 @@ def server(authority: Authority) -> Iterator[APIServer]:
 @pytest.fixture
 def kubeconfig(issuer: Issuer, server: APIServer, tmp_path: Path) -> Kubeconfig:
     """With a refresh-token, and no id-token yet."""
-    return written(server, tmp_path / "config", settings(issuer, refresh_token=issuer.new_refresh_token()))
+    return write_kubeconfig(
+        server, tmp_path / "config", settings(issuer, refresh_token=issuer.new_refresh_token())
+    )
 
 
 def sent(server: APIServer) -> list[str]:
@@ -60,7 +62,7 @@ def test_renewed_written_back_and_used_o2_o4_o6_o7(
         assert sent(server) == [f"Bearer {entry['id-token']}"]
         assert entry["refresh-token"] not in ("", first)
         assert client.get("/version").status_code == 200
-        assert (issuer.refreshes, issuer.refused) == (1, [])
+        assert (issuer.refreshes, issuer.errors) == (1, [])
         # The caller's own goes through untouched.
         client.get("/version", headers={"Authorization": "Bearer mine"})
         assert sent(server)[-1] == "Bearer mine"
@@ -79,7 +81,7 @@ def test_an_id_token_that_is_good_is_used_as_it_is_o2_o3(
 ) -> None:
     with Issuer() as issuer:
         token = issuer.id_token("alice", 60)
-        kubeconfig = written(server, tmp_path / "config", settings(issuer, id_token=token))
+        kubeconfig = write_kubeconfig(server, tmp_path / "config", settings(issuer, id_token=token))
     before = kubeconfig.path.read_bytes()
     with variant.client(load_config(kubeconfig.path)) as client:  # the issuer is gone, and not missed
         assert client.get("/version").status_code == 200
@@ -105,7 +107,7 @@ class TestWhen:
     ) -> None:
         clock = FakeClock(time.time())
         exp = int(clock.time()) + 100
-        token = issuer.signed({"sub": "alice", "exp": exp})
+        token = issuer.sign({"sub": "alice", "exp": exp})
         kubeconfig.change(id_token=token)
         config = load_config(kubeconfig.path, oidc_options=OidcOptions(refresh_ahead=False))
         with Client(config, clock=clock) as client:
@@ -123,7 +125,7 @@ class TestWhen:
         self, issuer: Issuer, server: APIServer, kubeconfig: Kubeconfig
     ) -> None:
         clock = FakeClock(time.time())
-        token = issuer.signed({"sub": "alice", "exp": int(clock.time()) + 1000})
+        token = issuer.sign({"sub": "alice", "exp": int(clock.time()) + 1000})
         kubeconfig.change(id_token=token)
         with Client(load_config(kubeconfig.path), clock=clock) as client:
             client.get("/version")
@@ -152,12 +154,12 @@ class TestWhen:
                 refuse.add("alice")
                 # Where nobody is welcome, asking again does not help: it is tried once, and then not for a while.
                 assert [client.get("/version").status_code for _ in range(5)] == [401] * 5
-        assert (issuer.refreshes, issuer.refused) == (2, [])
+        assert (issuer.refreshes, issuer.errors) == (2, [])
 
     def test_a_401_without_a_refresh_token_is_handed_back_o4_o9(self, issuer: Issuer, tmp_path: Path) -> None:
         with APIServer(authenticate=lambda _: None) as server:
             config = settings(issuer, id_token=issuer.id_token())
-            kubeconfig = written(server, tmp_path / "config", config)
+            kubeconfig = write_kubeconfig(server, tmp_path / "config", config)
             with Client(load_config(kubeconfig.path)) as client:
                 assert client.get("/version").status_code == 401
                 assert "cannot refresh without refresh-token" in str(client.status().last_error)
@@ -180,7 +182,7 @@ class TestWhen:
         for client in clients:
             client.close()
         assert codes == [200] * 20
-        assert (issuer.refreshes, issuer.refused) == (1, [])
+        assert (issuer.refreshes, issuer.errors) == (1, [])
 
     def test_two_users_of_one_issuer_are_two_o8(
         self, issuer: Issuer, server: APIServer, tmp_path: Path
@@ -189,7 +191,7 @@ class TestWhen:
         paths = []
         for name in ("alice", "bob"):
             config = settings(issuer, refresh_token=issuer.new_refresh_token(name))
-            paths.append(written(server, tmp_path / name, config).path)
+            paths.append(write_kubeconfig(server, tmp_path / name, config).path)
         for path in paths:
             with Client(load_config(path)) as client:
                 client.get("/version")
@@ -321,7 +323,7 @@ class TestWhatIsWrong:
             clock.advance(3600)
             client.get("/version")
         # Tried once, and remembered.
-        assert issuer.refused == (["invalid_client"] if auth == "params" else [])
+        assert issuer.errors == (["invalid_client"] if auth == "params" else [])
         assert issuer.refreshes == (3 if auth == "params" else 2)
 
     def test_a_wrong_secret_o6(self, issuer: Issuer, kubeconfig: Kubeconfig) -> None:
@@ -329,7 +331,7 @@ class TestWhatIsWrong:
         with Client(load_config(kubeconfig.path)) as client:
             with pytest.raises(errors.OidcError, match=r"invalid_client.*Check client-id and client-secret"):
                 client.get("/version")
-        assert issuer.refused == ["invalid_client"] * 2
+        assert issuer.errors == ["invalid_client"] * 2
 
     def test_an_issuer_of_an_unknown_authority_o5(self, issuer: Issuer, kubeconfig: Kubeconfig) -> None:
         config = load_config(kubeconfig.path)
@@ -427,7 +429,7 @@ class TestConfiguration:
         """client-go takes it from the working directory, which is where it is looked for next."""
         (tmp_path / "kube").mkdir()
         config = settings(issuer, idp_certificate_authority_data=None, idp_certificate_authority="ca.pem")
-        kubeconfig = written(server, tmp_path / "kube" / "config", config)
+        kubeconfig = write_kubeconfig(server, tmp_path / "kube" / "config", config)
         monkeypatch.chdir(tmp_path)
         (tmp_path / "ca.pem").write_bytes(issuer.ca)
         oidc = load_config(kubeconfig.path).oidc
@@ -490,7 +492,7 @@ class TestSecrets:
 def test_renewals_are_counted_and_plugins_are_not_m2(
     issuer: Issuer, kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Counter(NobodyWatches):
+    class Counter(NullObserver):
         def __init__(self) -> None:
             self.renewals: list[tuple[str, bool]] = []
             self.runs = 0
@@ -520,7 +522,7 @@ def test_through_the_proxy_of_the_environment_and_not_of_the_cluster_o5(
         Proxy("http") as cluster,
     ):
         issuer.url = f"https://issuer.test:{issuer.port}"
-        kubeconfig = written(
+        kubeconfig = write_kubeconfig(
             server, tmp_path / "config", settings(issuer, refresh_token=issuer.new_refresh_token())
         )
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)

@@ -23,20 +23,20 @@ import yaml
 
 import kubeauth
 from kubeauth.testing import APIServer
-from tests.support.blocks import PAGES, ROOT, Block, blocks, name_of, outputs
+from tests.support.blocks import PAGES, ROOT, Block, blocks, get_page_name, outputs
 from tests.support.cases import each_case
 
 DOCS = ROOT / "docs"
 ARCHITECTURE = DOCS / "development" / "architecture.md"
 PYTHON = [block for page in PAGES for block in blocks(page, "python")]
 RUN = [
-    pytest.param(block.code, id=f"{name_of(block.page)}-{number}")
+    pytest.param(block.code, id=f"{get_page_name(block.page)}-{number}")
     for number, block in enumerate(PYTHON)
     if block.is_run and block.title is None
 ]
 
 
-@each_case("page", PAGES, ids=name_of)
+@each_case("page", PAGES, ids=get_page_name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)]+)", page.read_text()):
         path, _, section = target.partition("#")
@@ -175,12 +175,12 @@ def commands(block: Block) -> Iterator[list[str]]:
 
 
 TYPED = [
-    (name_of(page), words)
+    (get_page_name(page), words)
     for page in PAGES
     for block in blocks(page, "console", "sh")
     for words in commands(block)
 ] + [
-    (name_of(page), words)
+    (get_page_name(page), words)
     for page in PAGES
     for line in re.findall(r"`((?:\.venv/bin/kubeauth|kubeauth|make) [a-z][^`]*)`", page.read_text())
     for words in typed(line)
@@ -218,7 +218,7 @@ def test_the_commands_are_found() -> None:
     assert {"make", "kubeauth", ".venv/bin/kubeauth", "python"} <= programs
 
 
-@each_case("page", PAGES, ids=name_of)
+@each_case("page", PAGES, ids=get_page_name)
 def test_extras_exist(page: Path) -> None:
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named = {
@@ -235,7 +235,7 @@ def loggers() -> set[str]:
     return {name for text in sources for name in re.findall(r'getLogger\("([\w.]+)"\)', text)}
 
 
-@each_case("page", PAGES, ids=name_of)
+@each_case("page", PAGES, ids=get_page_name)
 def test_names_exist(page: Path) -> None:
     """`kubeauth.a.b` in a text, and `::: kubeauth.a.b` in the reference."""
     for name in re.findall(r"(?:`|^::: )(kubeauth(?:\.\w+)+)(?![\w.-])", page.read_text(), re.M):

@@ -31,8 +31,8 @@ from prometheus_client.parser import text_string_to_metric_families
 import kubeauth
 from kubeauth._transport.httpx import ServerCertificateError
 from kubeauth.testing import Answer, APIServer, PluginScript, Received
-from tests.support.blocks import ROOT, blocks, titled
-from tests.support.gunicorn import WORKERS, Gunicorn, Together, gunicorn
+from tests.support.blocks import ROOT, blocks, find_block
+from tests.support.gunicorn import WORKERS, BarrierEndpoint, Gunicorn, gunicorn
 
 PODS = "/api/v1/pods"
 V1 = "client.authentication.k8s.io/v1"
@@ -143,7 +143,7 @@ class TestService:
     @pytest.fixture
     def program(self, server: APIServer) -> str:
         server.on("GET", PODS, Answer(body={"items": [{}, {}, {}]}))
-        return titled("guides/service.md", "service.py")
+        return find_block("guides/service.md", "service.py")
 
     @pytest.mark.slow
     def test_it_goes_on_through_another_token_and_a_plugin_that_fails(
@@ -238,7 +238,7 @@ def objects(server: APIServer) -> Iterator[Objects]:
 class TestController:
     @pytest.fixture
     def program(self) -> str:
-        return titled("guides/controller.md", "controller.py")
+        return find_block("guides/controller.md", "controller.py")
 
     def test_it_lists_watches_and_goes_on(
         self, program: str, server: APIServer, objects: Objects, kubeconfig: str, tmp_path: Path
@@ -333,7 +333,7 @@ class TestJobs:
         )
         for name in names:
             server.on("GET", f"/api/v1/namespaces/{name}/pods", Answer(body={"items": [{}, {}]}))
-        program = titled("guides/jobs.md", "jobs.py")
+        program = find_block("guides/jobs.md", "jobs.py")
         with running(program, tmp_path, KUBECONFIG=kubeconfig) as (process, lines):
             assert until(lines, "team-39") == [f"{name}: 2" for name in names]
             assert process.wait() == 0
@@ -352,14 +352,14 @@ class TestProcesses:
     @pytest.fixture
     def files(self, tmp_path: Path) -> Path:
         """Where gunicorn runs; what processes share is below."""
-        (tmp_path / "wsgi.py").write_text(titled("guides/processes.md", "wsgi.py"))
-        (tmp_path / "gunicorn_conf.py").write_text(titled("guides/processes.md", "gunicorn_conf.py"))
+        (tmp_path / "wsgi.py").write_text(find_block("guides/processes.md", "wsgi.py"))
+        (tmp_path / "gunicorn_conf.py").write_text(find_block("guides/processes.md", "gunicorn_conf.py"))
         (tmp_path / "shared").mkdir()
         return tmp_path
 
     @pytest.fixture
     def app(self, files: Path, server: APIServer, kubeconfig: str) -> Iterator[Gunicorn]:
-        Together(server, "/api/v1/namespaces")
+        BarrierEndpoint(server, "/api/v1/namespaces")
         with gunicorn(
             "wsgi:app",
             "--config",
@@ -419,7 +419,7 @@ class TestFastAPI:
         """The application under uvicorn, as its first line says, and somebody who asks it."""
         body = {"metadata": {"name": "web"}, "status": {"phase": "Active"}}
         server.on("GET", "/api/v1/namespaces/web", Answer(body=body))
-        (tmp_path / "app.py").write_text(titled("guides/fastapi.md", "app.py"))
+        (tmp_path / "app.py").write_text(find_block("guides/fastapi.md", "app.py"))
         launcher = "import sys, uvicorn; sys.path.insert(0, sys.argv[1]); uvicorn.run('app:app', port=0)"
         with running(launcher, tmp_path, str(tmp_path), KUBECONFIG=kubeconfig) as (process, lines):
             address = until(lines, "Uvicorn running on ")[-1].partition("running on ")[2].split()[0]
@@ -509,7 +509,7 @@ class TestPlugin:
         self, server: APIServer, tmp_path: Path
     ) -> None:
         program, cache = tmp_path / "my_plugin.py", tmp_path / "cache" / "token.json"
-        program.write_text(titled("plugins.md", "my_plugin.py"))
+        program.write_text(find_block("plugins.md", "my_plugin.py"))
         environ = {"MY_PLUGIN_CACHE": str(cache)}
         server.tokens["token-of-alice"] = "alice"
 
@@ -537,10 +537,12 @@ class TestPlugin:
 class TestTesting:
     @pytest.mark.slow
     def test_its_tests_pass_with_respx_and_pytest_httpx(self, tmp_path: Path) -> None:
-        (tmp_path / "pods.py").write_text(titled("testing.md", "pods.py"))
-        (tmp_path / "conftest.py").write_text(titled("testing.md", "conftest.py"))
-        (tmp_path / "test_with_respx.py").write_text(titled("testing.md", "test_with_respx.py"))
-        (tmp_path / "test_with_pytest_httpx.py").write_text(titled("testing.md", "test_with_pytest_httpx.py"))
+        (tmp_path / "pods.py").write_text(find_block("testing.md", "pods.py"))
+        (tmp_path / "conftest.py").write_text(find_block("testing.md", "conftest.py"))
+        (tmp_path / "test_with_respx.py").write_text(find_block("testing.md", "test_with_respx.py"))
+        (tmp_path / "test_with_pytest_httpx.py").write_text(
+            find_block("testing.md", "test_with_pytest_httpx.py")
+        )
         command = [sys.executable, "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "--color=no"]
         ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         # Four tests in each file, one of which runs on asyncio and on trio.

@@ -15,7 +15,7 @@ from kubeauth import ClientConfig, load_config
 from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Received
 from tests.proxy.conftest import Proxied
 from tests.proxy.serving import PATIENCE, Proxy
-from tests.support.issuer import Issuer, Witness, known, sent_now
+from tests.support.issuer import Issuer, RequestRecorder, authenticate, sent_now
 from tests.support.residue import no_residue, wait_until
 
 
@@ -109,8 +109,8 @@ def issuer(tmp_path: Path, authority: Authority) -> Iterator[Issuer]:
 @pytest.mark.load
 @pytest.mark.timeout(300)
 def test_64_callers_and_nobody_notices(backend: str, authority: Authority, issuer: Issuer) -> None:
-    with APIServer(authority=authority, authenticate=known) as server:
-        witness, watch = Witness(server), server.watch("/watch")
+    with APIServer(authority=authority, authenticate=authenticate) as server:
+        recorder, watch = RequestRecorder(server), server.watch("/watch")
         config = load_config(server.kubeconfig({"exec": issuer.exec_config()}))
         with no_residue():
             with Proxy(config, backend=backend) as proxy:
@@ -126,14 +126,14 @@ def test_64_callers_and_nobody_notices(backend: str, authority: Authority, issue
                 wait_until(lambda: proxy.counts.in_flight == 0)
                 assert proxy.counts.refused == {}
         assert list(callers.outcomes) == [200], callers.outcomes
-        assert witness.answered > 0
-        assert witness.stale == []
-        assert len(witness.certificates) > 1  # or nothing was replaced
+        assert recorder.answered > 0
+        assert recorder.stale == []
+        assert len(recorder.certificates) > 1  # or nothing was replaced
 
 
 def test_the_config_is_one_for_the_load(authority: Authority, issuer: Issuer) -> None:
     """The test above would be content with a proxy that signs nothing, if the server were."""
-    with APIServer(authority=authority, authenticate=known) as server:
-        Witness(server)
+    with APIServer(authority=authority, authenticate=authenticate) as server:
+        RequestRecorder(server)
         with Proxy(ClientConfig(server=server.url, ca_data=authority.pem)) as proxy:
             assert proxy.get("/work", headers=sent_now()).status_code == 401

@@ -15,8 +15,8 @@ import pytest
 from kubeauth.errors import DockerConfigError
 from kubeauth.registry._keyring import Keyring
 from kubeauth.registry._node import NodeKeyring
-from tests.config.test_leaks import SENTINEL, assert_silent, everything_seen, locals_of
 from tests.support.cases import each_case
+from tests.support.leaks import SENTINEL, assert_no_leak, render_error, render_locals
 
 PAIR = base64.b64encode(f"u:{SENTINEL}".encode()).decode()
 GOOD: dict[str, Any] = {
@@ -61,8 +61,8 @@ def test_broken_entries_do_not_leak(
     caplog.set_level(logging.DEBUG)
     with pytest.raises(DockerConfigError) as caught:
         WAYS[way]({**GOOD, f"https://me:{SENTINEL}@b.io/": entry}, tmp_path / "config.json")
-    assert_silent(caught.value, caplog)
-    assert PAIR not in everything_seen(caught.value)
+    assert_no_leak(caught.value, caplog)
+    assert PAIR not in render_error(caught.value)
     assert "b.io" in (caught.value.field or "")
 
 
@@ -79,7 +79,7 @@ def test_broken_documents_do_not_leak(text: str, tmp_path: Path, caplog: pytest.
     for call in ways:
         with pytest.raises(DockerConfigError) as caught:
             call()
-        assert_silent(caught.value, caplog)
+        assert_no_leak(caught.value, caplog)
 
 
 def test_text_where_a_path_belongs_does_not_leak(caplog: pytest.LogCaptureFixture) -> None:
@@ -87,8 +87,8 @@ def test_text_where_a_path_belongs_does_not_leak(caplog: pytest.LogCaptureFixtur
     for source in (text, f"\n{text}", base64.b64encode(text.encode()).decode()):
         with pytest.raises(DockerConfigError) as caught:
             Keyring.from_docker_config(source)
-        assert_silent(caught.value, caplog)
-        assert base64.b64encode(text.encode()).decode() not in everything_seen(caught.value)
+        assert_no_leak(caught.value, caplog)
+        assert base64.b64encode(text.encode()).decode() not in render_error(caught.value)
 
 
 def test_what_is_not_even_a_mapping_does_not_leak(caplog: pytest.LogCaptureFixture) -> None:
@@ -96,11 +96,11 @@ def test_what_is_not_even_a_mapping_does_not_leak(caplog: pytest.LogCaptureFixtu
     for wrong in ([("a.io", {"password": SENTINEL})], {1: {"password": SENTINEL}}, SENTINEL):
         with pytest.raises(DockerConfigError) as caught:
             Keyring().add(wrong)
-        assert_silent(caught.value, caplog)
+        assert_no_leak(caught.value, caplog)
     for wrong in ([SENTINEL], {SENTINEL: 1}):
         with pytest.raises(DockerConfigError) as caught:
             Keyring.from_pull_secrets(wrong)
-        assert_silent(caught.value, caplog)
+        assert_no_leak(caught.value, caplog)
 
 
 def test_keyrings_and_what_they_find_show_no_secret(tmp_path: Path) -> None:
@@ -133,4 +133,4 @@ def test_the_walk_over_locals_would_notice() -> None:
     keyring.lookup("gcr.io/x")
     with pytest.raises(Careless) as caught:
         Keyring.joined(keyring, type("K", (), {"lookup": staticmethod(careless)})()).lookup(SENTINEL)
-    assert SENTINEL in "".join(locals_of(caught.value.__traceback__))
+    assert SENTINEL in "".join(render_locals(caught.value.__traceback__))

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from kubeauth.errors import ConfigError, Problem, ProviderConfigError, RegistryError
 from kubeauth.registry._load import load_provider_config
-from tests.config.test_leaks import SENTINEL, assert_silent
 from tests.registry.configs import EXEC, VERSIONS, document, provider, token_attributes, written
 from tests.registry.test_config import YAML
 from tests.support.cases import each_case
+from tests.support.leaks import SENTINEL, assert_no_leak
 
 
 def names(path: Path) -> list[str]:
@@ -313,7 +313,7 @@ def test_no_secret_in_an_error(broken: Any, tmp_path: Path, caplog: pytest.LogCa
     data = broken if isinstance(broken, str | bytes) else json.dumps(broken)
     (tmp_path / "a.yaml").write_bytes(data if isinstance(data, bytes) else data.encode())
     written(tmp_path / "b.yaml", provider("good", **SECRETS))
-    assert_silent(refused(tmp_path), caplog)
+    assert_no_leak(refused(tmp_path), caplog)
 
 
 def test_no_secret_in_what_is_printed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

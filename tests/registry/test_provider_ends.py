@@ -25,7 +25,6 @@ from kubeauth.registry import CredentialProviders, _provider
 from kubeauth.registry._load import load_provider_config
 from kubeauth.registry._provider import AskedProvider
 from kubeauth.registry._service_account import Account, ServiceAccount
-from tests.config.test_leaks import SENTINEL, assert_silent, everything_seen
 from tests.registry.providers import (
     IMAGE,
     HeldProvider,
@@ -36,6 +35,7 @@ from tests.registry.providers import (
     says,
     script_of,
 )
+from tests.support.leaks import SENTINEL, assert_no_leak, render_error
 from tests.support.residue import is_alive, no_residue, wait_until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="these providers are for POSIX")
@@ -317,7 +317,7 @@ def test_neither_what_it_is_told_nor_what_it_says_is_in_an_error(
     path = script_of(tmp_path / "provider", body)
     with pytest.raises(ProviderError) as caught:
         provider_of(path, timeout=2.0).get(IMAGE, ACCOUNT)
-    assert_silent(caught.value, caplog)
+    assert_no_leak(caught.value, caplog)
 
 
 def test_nor_is_it_in_what_a_person_sees_who_presses_ctrl_c(held: HeldProvider) -> None:
@@ -333,7 +333,7 @@ def test_nor_is_it_in_what_a_person_sees_who_presses_ctrl_c(held: HeldProvider) 
     with pytest.raises(KeyboardInterrupt) as caught:
         provider.get(IMAGE, ACCOUNT)
     helper.join()
-    seen = everything_seen(caught.value)
+    seen = render_error(caught.value)
     assert SENTINEL not in seen
 
 
@@ -350,7 +350,7 @@ def test_a_fault_of_ours_is_an_error_that_tells_nothing(
         provider.get(IMAGE, ACCOUNT)
     assert caught.value.reason == "internal"
     assert "unexpected ZeroDivisionError in:" in caplog.text
-    assert_silent(caught.value, caplog)
+    assert_no_leak(caught.value, caplog)
 
 
 def test_where_no_thread_can_be_started_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

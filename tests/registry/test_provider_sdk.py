@@ -23,10 +23,10 @@ from kubeauth.registry import plugin
 from kubeauth.registry._wire import Response as Read
 from kubeauth.registry._wire import read_response, write_request
 from kubeauth.registry.plugin import Request, Response
-from tests.config.test_leaks import SENTINEL, everything_seen
 from tests.registry.configs import EXEC, VERSIONS
 from tests.registry.test_wire import line
 from tests.support.cases import each_case
+from tests.support.leaks import SENTINEL, render_error
 
 ROOT = Path(__file__).parent.parent.parent
 V1 = f"{EXEC}/v1"
@@ -107,7 +107,7 @@ def test_what_is_read_does_not_leak(text: bytes) -> None:
     for read in readers:
         with pytest.raises(RegistryError) as caught:
             read(text)
-        assert SENTINEL not in everything_seen(caught.value)
+        assert SENTINEL not in render_error(caught.value)
 
 
 def printed(response: Response, version: str = "v1") -> dict[str, Any]:
@@ -181,7 +181,7 @@ def test_what_a_kubelet_would_refuse_is_not_printed_3_14_3_15(response: Any, wor
         plugin.print_response(Request("gcr.io/x"), response, file=file)
     assert words in str(caught.value)
     assert file.getvalue() == ""
-    assert SENTINEL not in everything_seen(caught.value)
+    assert SENTINEL not in render_error(caught.value)
 
 
 def test_printing_shows_nothing() -> None:

@@ -18,8 +18,8 @@ from kubeauth.registry._cluster_accounts import ClusterServiceAccounts
 from kubeauth.registry._providers import CredentialProviders, Lookup
 from kubeauth.registry._service_account import Pod, ServiceAccount
 from kubeauth.testing import Answer, APIServer, FakeClock, ProviderScript, Received
-from tests.config.test_leaks import assert_silent
 from tests.registry.providers import IMAGE, TOKENS, Watching, providers_of, says
+from tests.support.leaks import assert_no_leak
 
 POD = Pod("ns", "pod", "pod-uid", "robot")
 NOBODY = Pod("ns", "pod", "pod-uid")
@@ -276,7 +276,7 @@ class TestSources:
         found = look(sa_providers(script, of(known), optionalServiceAccountAnnotationKeys=["said"]), POD)
         (failure,) = found.failures
         assert "must be str" in str(failure)
-        assert_silent(failure, caplog)
+        assert_no_leak(failure, caplog)
         assert script.runs == []
 
     def test_something_else_is_an_error_at_once(self, script: ProviderScript) -> None:

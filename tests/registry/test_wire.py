@@ -19,9 +19,9 @@ from kubeauth.registry._wire import (
     write_request,
     write_response,
 )
-from tests.config.test_leaks import SENTINEL
 from tests.registry.configs import EXEC, VERSIONS
 from tests.support.cases import each_case
+from tests.support.leaks import SENTINEL
 
 V1 = f"{EXEC}/v1"
 TOKEN = Secret("some.jwt-token")

@@ -221,7 +221,7 @@ class Soak:
 def prepared(plan: Plan) -> Iterator[Soak]:
     """A control plane, a proxy in front of it, and plugins: everything but the callers."""
     with ExitStack() as stack:
-        stack.enter_context(residue.temporary_directory_of_ones_own())
+        stack.enter_context(residue.private_temporary_directory())
         cluster = stack.enter_context(ControlPlane())
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         for user in ("soak", "oidc:soak"):

@@ -1,4 +1,4 @@
-"""The code in the documentation, as it stands there."""
+"""The code blocks of the documentation."""
 
 from __future__ import annotations
 
@@ -18,41 +18,40 @@ class Block:
     page: Path
     language: str
     title: str | None
-    """The name of a file that a guide is about, or of a cell of a notebook."""
+    """The name of a file in a guide, or of a cell in a notebook."""
     is_run: bool
     before: str
-    """The line above it."""
+    """The line above the block."""
     code: str
 
 
 def blocks(page: Path, *languages: str) -> list[Block]:
     text = page.read_text()
-    found: list[Block] = []
+    result: list[Block] = []
     for match in _FENCE.finditer(text):
         language, more, code = match[1], match[2].strip(), match[3]
         title = re.fullmatch('title="([^"]+)"', more)
         assert title or more in ("", "no-run"), f"{page.name}: ```{language} {more}"
         if language in languages:
             before = text[: match.start()].rstrip().rpartition("\n")[2]
-            found.append(Block(page, language, title and title[1], more != "no-run", before, code))
-    return found
+            result.append(Block(page, language, title and title[1], more != "no-run", before, code))
+    return result
 
 
 def outputs(page: Path) -> dict[str, str]:
-    """What the page says that a block prints, by the block: in a text below it with the title "Output"."""
-    found = blocks(page, "python", "text")
+    """The output of each block, which the page shows in a text block below it with the title "Output"."""
     return {
-        block.code: shown.code
-        for block, shown in pairwise(found)
-        if block.language == "python" and shown.language == "text" and shown.title == "Output"
+        block.code: output.code
+        for block, output in pairwise(blocks(page, "python", "text"))
+        if block.language == "python" and output.language == "text" and output.title == "Output"
     }
 
 
-def name_of(page: Path) -> str:
+def get_page_name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix().removeprefix("docs/")
 
 
-def titled(page: str, title: str) -> str:
-    """The one block of that title on a page below docs/."""
+def find_block(page: str, title: str) -> str:
+    """Return the code of the block with that title on a page in docs/."""
     (block,) = (block for block in blocks(ROOT / "docs" / page, "python") if block.title == title)
     return block.code

@@ -19,7 +19,7 @@ from kubeauth.testing import FakeClock
 from kubeauth.testing._programs import build_shebang
 
 THREADS = 20
-# Kind, and how many tasks it has.
+# The backend and the number of its tasks.
 LOOPS = (("asyncio", 327), ("asyncio", 327), ("trio", 326))
 
 _SCRIPT = """{shebang}
@@ -28,39 +28,39 @@ here = os.path.abspath(__file__)
 runs = os.open(here + ".runs", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 os.write(runs, b"x")
 os.close(runs)
-while not os.path.exists(here + ".go"):
+while not os.path.exists(here + ".released"):
     time.sleep(0.005)
-with open(here + ".says", encoding="utf-8") as file:
-    says = file.read()
-sys.stdout.write(says)
-sys.exit(0 if says else 7)
+with open(here + ".output", encoding="utf-8") as file:
+    output = file.read()
+sys.stdout.write(output)
+sys.exit(0 if output else 7)
 """
 
 
-class HeldPlugin:
-    """A plugin that answers when it is let go."""
+class BlockingPlugin:
+    """A plugin that prints its credential when it is released."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / "plugin"
         self.path.write_text(_SCRIPT.format(shebang=build_shebang(sys.executable)))
         self.path.chmod(0o700)
-        self.says("t1")
+        self.set_token("t1")
 
-    def says(self, token: str | None, expires: str | None = None) -> None:
-        """Nothing, and exit status 7, without a token."""
+    def set_token(self, token: str | None, expires: str | None = None) -> None:
+        """The token to print. With None the plugin prints nothing and exits with status 7."""
         status = {"token": token, "expirationTimestamp": expires}
         document = {
             "apiVersion": "client.authentication.k8s.io/v1",
             "kind": "ExecCredential",
             "status": status,
         }
-        Path(f"{self.path}.says").write_text(json.dumps(document) if token else "")
+        Path(f"{self.path}.output").write_text(json.dumps(document) if token else "")
 
-    def hold(self) -> None:
-        Path(f"{self.path}.go").unlink(missing_ok=True)
+    def block(self) -> None:
+        Path(f"{self.path}.released").unlink(missing_ok=True)
 
-    def let_go(self) -> None:
-        Path(f"{self.path}.go").touch()
+    def release(self) -> None:
+        Path(f"{self.path}.released").touch()
 
     @property
     def runs(self) -> int:
@@ -76,12 +76,12 @@ class HeldPlugin:
             interactive_mode="Never",
             **fields,
         )
-        # Nothing is verified in memory, and the system's CAs need not be read.
+        # Requests are answered in memory, and loading the CAs of the system would take time.
         return ClientConfig(server="https://cluster.test", insecure_skip_tls_verify=True, exec=plugin)
 
 
 class Cluster:
-    """Answers in memory: 200 to the tokens it knows, 401 to all others."""
+    """Responds in memory: 200 for its tokens, 401 for all others."""
 
     def __init__(self, *tokens: str) -> None:
         self.tokens = set(tokens)
@@ -93,8 +93,8 @@ class Cluster:
         return httpx.Response(200 if token in self.tokens else 401, request=request)
 
 
-class Crowd:
-    """Clients that are configured alike, in threads and in loops. `outcomes` has one entry for each caller."""
+class ConcurrentCallers:
+    """Clients with the same config, in threads and event loops. `outcomes` has one entry for each caller."""
 
     def __init__(self, config: ClientConfig, cluster: Cluster, clock: FakeClock) -> None:
         self._mock = httpx.MockTransport(cluster)
@@ -102,18 +102,21 @@ class Crowd:
         self._clock = clock
         self.outcomes: list[object] = []
 
-    def rush(self, *, when_all_wait: Callable[[], None], cancelled: int = 0) -> None:
-        """All call at once; `when_all_wait` is called when the last has. The first of each loop's are cancelled."""
+    def run(self, *, when_all_wait: Callable[[], None], cancelled: int = 0) -> None:
+        """All callers send a request at once; then call `when_all_wait`.
+
+        The first `cancelled` tasks of each event loop are cancelled before.
+        """
         barrier = threading.Barrier(THREADS + len(LOOPS))
         loops = [
             threading.Thread(target=self._loop, args=(kind, tasks, barrier, cancelled))
             for kind, tasks in LOOPS
         ]
         threads = [threading.Thread(target=self._thread, args=(barrier,)) for _ in range(THREADS)]
-        self._left = threading.Barrier(len(LOOPS) + 1)
+        self._all_called = threading.Barrier(len(LOOPS) + 1)
         for thread in [*loops, *threads]:
             thread.start()
-        self._left.wait()
+        self._all_called.wait()
         when_all_wait()
         for thread in [*loops, *threads]:
             thread.join()
@@ -141,7 +144,7 @@ class Crowd:
 
         async def call(scope: anyio.CancelScope | None) -> None:
             nonlocal called
-            called += 1  # and in the same step as far as it gets
+            called += 1  # the task continues up to its first wait in the same step
             outcome: object = "cancelled"
             with scope or anyio.CancelScope():
                 try:
@@ -156,14 +159,14 @@ class Crowd:
                 group.start_soon(call, scope)
             for _ in range(count - cancelled):
                 group.start_soon(call, None)
-            await _until(lambda: called == count)
+            await _wait_until(lambda: called == count)
             for scope in scopes:
                 scope.cancel()
-            await anyio.to_thread.run_sync(self._left.wait)
+            await anyio.to_thread.run_sync(self._all_called.wait)
 
 
-async def _until(claim: Callable[[], bool]) -> None:
-    while not claim():  # noqa: ASYNC110 -- what it waits for does not know of it
+async def _wait_until(claim: Callable[[], bool]) -> None:
+    while not claim():  # noqa: ASYNC110 -- a counter has no event
         await anyio.sleep(0.001)
 
 

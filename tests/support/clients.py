@@ -1,7 +1,6 @@
-"""One way to write a test for every variant: {httpx, httpx2} x {sync, asyncio, trio}, and DirectTransport below.
+"""Tests for every client variant: {httpx, httpx2} x {sync, asyncio, trio}, some of them with DirectTransport.
 
-A `Driver` is a client whose methods block, whatever its runtime: the async ones run on a real event loop in
-a thread of their own.
+A `Driver` is a client with blocking methods for every runtime: async clients run in a real event loop in a thread.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ class Stream:
         self._parts = response.iter_raw() if portal is None else response.aiter_raw()
 
     def line(self) -> str:
-        """The next line. StopIteration at the end."""
+        """Return the next line. Raise StopIteration at the end."""
         return self._next(self._lines)  # type: ignore[no-any-return]
 
     def part(self) -> bytes:
-        """What comes next. StopIteration at the end."""
+        """Return the next raw bytes. Raise StopIteration at the end."""
         return self._next(self._parts)  # type: ignore[no-any-return]
 
     def _next(self, iterator: Any) -> Any:
@@ -58,7 +57,7 @@ class Stream:
 
 
 class Driver:
-    """A client of any runtime, driven from a test that may block."""
+    """A client of any runtime with blocking methods."""
 
     def __init__(self, client: Any, portal: BlockingPortal | None) -> None:
         self.client = client
@@ -103,28 +102,30 @@ class ClientVariant:
 
     @property
     def kubeauth(self) -> Any:
-        """Where the names for this library are."""
+        """The module with the classes for this library."""
         return kubeauth if self.library is httpx else kubeauth.httpx2
 
     @property
     def Client(self) -> Any:
-        return self._over(self.kubeauth.AsyncClient if self.is_async else self.kubeauth.Client)
+        return self._with_transport(self.kubeauth.AsyncClient if self.is_async else self.kubeauth.Client)
 
     @property
     def KubeTransport(self) -> Any:
-        return self._over(self.kubeauth.AsyncKubeTransport if self.is_async else self.kubeauth.KubeTransport)
+        return self._with_transport(
+            self.kubeauth.AsyncKubeTransport if self.is_async else self.kubeauth.KubeTransport
+        )
 
-    def _over(self, make: Any) -> Any:
-        """`make`, with the underlying transport of this variant where the test has none of its own."""
+    def _with_transport(self, factory: Any) -> Any:
+        """`factory` with the transport of this variant as the default."""
 
-        def over(*args: Any, **options: Any) -> Any:
+        def build(*args: Any, **options: Any) -> Any:
             if "limits" in options:
                 options.setdefault(
                     "transport_factory", partial(self.PlainTransport, limits=options.pop("limits"))
                 )
-            return make(*args, **{"transport_factory": self.PlainTransport} | options)
+            return factory(*args, **{"transport_factory": self.PlainTransport} | options)
 
-        return over if self.direct else make
+        return build if self.direct else factory
 
     @property
     def PlainClient(self) -> Any:
@@ -133,8 +134,8 @@ class ClientVariant:
     @property
     def PlainTransport(self) -> Any:
         if self.direct:
-            ours = kubeauth.transports if self.library is httpx else kubeauth.transports.httpx2
-            return ours.AsyncDirectTransport if self.is_async else ours.DirectTransport
+            module = kubeauth.transports if self.library is httpx else kubeauth.transports.httpx2
+            return module.AsyncDirectTransport if self.is_async else module.DirectTransport
         return self.library.AsyncHTTPTransport if self.is_async else self.library.HTTPTransport
 
     @property
@@ -142,16 +143,16 @@ class ClientVariant:
         return self.library.AsyncBaseTransport if self.is_async else self.library.BaseTransport
 
     @contextmanager
-    def drive(self, make: Callable[[], Any]) -> Iterator[Driver]:
-        """Any client of this runtime, closed at the end."""
+    def drive(self, build: Callable[[], Any]) -> Iterator[Driver]:
+        """Drive a client of this runtime, and close it at the end."""
         with ExitStack() as stack:
             portal = stack.enter_context(start_blocking_portal(self.runtime)) if self.is_async else None
-            driver = Driver(self._patient(make()), portal)
+            driver = Driver(self._extend_timeout(build()), portal)
             stack.callback(driver.close)
             yield driver
 
-    def _patient(self, client: Any) -> Any:
-        """The library's own wait for five seconds if nobody says otherwise. A machine may stall for that long."""
+    def _extend_timeout(self, client: Any) -> Any:
+        """Replace the default timeout of five seconds: a busy machine may need longer."""
         if client.timeout == self.library.Timeout(5.0):
             client.timeout = self.library.Timeout(60.0)
         return client
@@ -161,9 +162,9 @@ class ClientVariant:
         with self.drive(partial(self.Client, config, **options)) as driver:
             yield driver
 
-    def in_memory(self, answer: Callable[[Any], Any]) -> Callable[..., Any]:
-        """An `transport_factory=` that does not touch the network."""
-        mock = self.library.MockTransport(answer)
+    def in_memory(self, handler: Callable[[Any], Any]) -> Callable[..., Any]:
+        """A `transport_factory=` that does not use the network."""
+        mock = self.library.MockTransport(handler)
         return lambda _context, _proxy: mock
 
 
@@ -187,7 +188,7 @@ def covering_set(variants: Sequence[ClientVariant]) -> list[ClientVariant]:
 VARIANTS = [
     ClientVariant(library, runtime) for library in (httpx, httpx2) for runtime in ("sync", "asyncio", "trio")
 ]
-# The same over DirectTransport. Its libraries differ by name alone, so three are enough.
+# With DirectTransport. It is the same code for both libraries, so three are enough.
 DIRECT = [
     ClientVariant(httpx, "sync", True),
     ClientVariant(httpx, "asyncio", True),

@@ -1,7 +1,7 @@
 """A program that uses Dask: `python -m tests.support.dask_driver ADDRESS KUBECONFIG WORKERS MARKER`. Prints JSON.
 
-Sends a config to workers, and what must not be sent; and at last a marker, in two forms, so that whoever listens can
-show that they would have heard it.
+Sends a config to workers, then objects that must not be sent, and finally a marker in two encodings: a test that
+records the traffic must find it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import yaml
 import kubeauth
 
 
-def told(config: kubeauth.ClientConfig, _task: int) -> tuple[str, str | None, int]:
+def run_task(config: kubeauth.ClientConfig, _task: int) -> tuple[str, str | None, int]:
     with kubeauth.Client(config) as client:
         return config.namespace, config.context, client.get("/version").status_code
 
 
-def refusal(send: Callable[[], object]) -> str:
+def get_error(send: Callable[[], object]) -> str:
     try:
         send()
     except Exception as error:
         return "".join(traceback.format_exception(error))
-    return "it was sent"
+    return "sent"
 
 
 def main(address: str, path: str, workers: str, marker: str) -> None:
@@ -40,21 +40,21 @@ def main(address: str, path: str, workers: str, marker: str) -> None:
         inline = kubeauth.load_config(document, context="by-token")
         live = kubeauth.Client(kubeauth.load_config(path, context="by-token"))
         live.get("/version").raise_for_status()
-        said = {
-            # Some for each worker, so that each has something to do.
-            "told": [
-                client.gather(client.map(told, [config] * 8, range(8), pure=False, workers=[worker]))
+        output = {
+            # Several tasks for each worker.
+            "results": [
+                client.gather(client.map(run_task, [config] * 8, range(8), pure=False, workers=[worker]))
                 for worker in client.nthreads()
             ],
-            "live": refusal(lambda: client.submit(repr, live).result()),
-            # As a notebook does it: a function that mentions what is at hand.
-            "closure": refusal(lambda: client.submit(lambda: live.get("/version").status_code).result()),
-            "inline": refusal(lambda: client.submit(repr, inline).result()),
+            "live": get_error(lambda: client.submit(repr, live).result()),
+            # As in a notebook: a function that uses a variable of its module.
+            "closure": get_error(lambda: client.submit(lambda: live.get("/version").status_code).result()),
+            "inline": get_error(lambda: client.submit(repr, inline).result()),
         }
         live.close()
         client.submit(len, f"{marker}-as-it-is").result()
         client.submit(len, base64.b64encode(f"[{marker}-in-base64]".encode())).result()
-    print(json.dumps(said))
+    print(json.dumps(output))
 
 
 if __name__ == "__main__":

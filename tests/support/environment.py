@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# Where programs are, and what belongs to the tools that run the tests. Everything else is removed: a shell may have
-# set a proxy, a kubeconfig, a locale, color, a width, buffering, warnings, or what a library reads years from now.
+# The paths of programs, and variables of the tools that run the tests. All others are removed: a shell may have set
+# a proxy, a kubeconfig, a locale, colors, a width, buffering, warnings, or a variable of a future library.
 _INHERITED = frozenset({
     "PATH", "USER", "LOGNAME", "SHELL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH",
     "PYTHONHOME", "PYENV_ROOT", "KUBECTL", "KUBEAUTH_E2E_CACHE", "SYSTEMROOT", "WINDIR", "COMSPEC", "PATHEXT",
@@ -27,8 +27,9 @@ def is_inherited(name: str) -> bool:
 
 @contextmanager
 def isolate(directory: Path) -> Iterator[None]:
-    """Sets up this process, and so those that it starts: variables, umask, time zone, and a home and a directory for
-    temporary files in `directory`.
+    """Set variables, umask, time zone, home and temporary directory of this process and of those that it starts.
+
+    Both directories are created in `directory`.
     """
     before, umask = dict(os.environ), os.umask(0o022)
     for name in [name for name in os.environ if not is_inherited(name)]:
@@ -51,7 +52,7 @@ def isolate(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def use_temporary_directory(directory: Path) -> Iterator[None]:
-    """For this process, which has looked it up before, and for those that it starts."""
+    """For this process, in which `tempfile` has cached another one, and for those that it starts."""
     before, variable = tempfile.tempdir, os.environ.get("TMPDIR")
     tempfile.tempdir = os.environ["TMPDIR"] = str(directory)
     try:

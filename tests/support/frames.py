@@ -1,4 +1,4 @@
-"""Which frames of a traceback are kubeauth's own: what other frames hold belongs to the caller."""
+"""The frames of kubeauth in a traceback; other frames belong to the caller."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ def package_frames(trace: TracebackType | None) -> list[FrameType]:
 
 
 def package_locals(error: BaseException, subpackage: str = "") -> list[dict[str, str]]:
-    """The local variables of kubeauth's frames that have some, as a crash reporter shows them."""
-    told = traceback.TracebackException.from_exception(error, capture_locals=True)
+    """The local variables of kubeauth's frames, as a crash reporter shows them."""
+    summary = traceback.TracebackException.from_exception(error, capture_locals=True)
     return [
-        frame.locals for frame in told.stack if frame.locals and is_package_file(frame.filename, subpackage)
+        frame.locals
+        for frame in summary.stack
+        if frame.locals and is_package_file(frame.filename, subpackage)
     ]

@@ -1,4 +1,4 @@
-"""A real gunicorn, with four workers, in a process of its own."""
+"""gunicorn with four workers, as a subprocess."""
 
 from __future__ import annotations
 
@@ -21,55 +21,55 @@ from kubeauth.testing import Answer, APIServer, Received
 
 WORKERS = 4
 ROOT = Path(__file__).parents[2]
-# A machine may stall for seconds. Whoever waits this long waits in vain.
+# Long enough for a busy machine.
 LONG = 60.0
 
 
 class Gunicorn:
-    """What is known of it from outside."""
+    """A running gunicorn: its output, and a client for its application."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self._lines: queue.Queue[str] = queue.Queue()
-        self.said: list[str] = []
+        self.output: list[str] = []
         self.served: set[int] = set()
-        """Every process that has answered."""
+        """The ids of all processes that have responded."""
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
-        self.url = re.split(r"[ ]+", self.until("Listening at: ").partition("Listening at: ")[2])[0]
+        self.url = re.split(r"[ ]+", self.wait_for("Listening at: ").partition("Listening at: ")[2])[0]
         self.client = httpx.Client(base_url=self.url, timeout=LONG, trust_env=False)
 
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self.said.append(line)
+            self.output.append(line)
             self._lines.put(line.rstrip())
 
-    def until(self, words: str) -> str:
-        """The next line with these words. queue.Empty if it does not come."""
+    def wait_for(self, text: str) -> str:
+        """Return the next line with this text. Raise queue.Empty if there is none."""
         while True:
             line = self._lines.get(timeout=LONG)
-            if words in line:
+            if text in line:
                 return line
 
     def json(self, path: str) -> dict[str, Any]:
-        """On a connection of its own, so that any worker may take it."""
-        answer = self.client.get(path, headers={"Connection": "close"})
-        said: dict[str, Any] = answer.raise_for_status().json()
-        return said
+        """Use a new connection, so that any worker may accept it."""
+        response = self.client.get(path, headers={"Connection": "close"})
+        body: dict[str, Any] = response.raise_for_status().json()
+        return body
 
-    def ask(self, path: str) -> dict[str, Any]:
-        """Of the application in tests.support.prefork_app."""
-        answer = self.json(path)
-        self.served.add(answer["process"])
-        return answer
+    def request(self, path: str) -> dict[str, Any]:
+        """Send a request to the application in tests.support.prefork_app."""
+        body = self.json(path)
+        self.served.add(body["process"])
+        return body
 
-    def ask_all(self, path: str = "/together") -> set[int]:
-        """Has as many workers answer as there should be, at the same time. Their processes."""
+    def request_all(self, path: str = "/together") -> set[int]:
+        """Send a request to all workers at the same time. Return their process ids."""
         with ThreadPoolExecutor(WORKERS) as pool:
-            answers = list(pool.map(self.ask, [path] * WORKERS))
-        assert {answer.get("status") for answer in answers} == {200}
-        return {answer["process"] for answer in answers}
+            bodies = list(pool.map(self.request, [path] * WORKERS))
+        assert {body.get("status") for body in bodies} == {200}
+        return {body["process"] for body in bodies}
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
@@ -84,8 +84,8 @@ class Gunicorn:
             self._reader.join()
 
 
-class Together:
-    """An answer that nobody gets before all workers have asked: each, if it is sync, asks one at a time."""
+class BarrierEndpoint:
+    """A path that responds when as many requests wait as there are workers: a sync worker sends one at a time."""
 
     def __init__(self, server: APIServer, path: str = "/together") -> None:
         self._barrier = threading.Barrier(WORKERS)
@@ -98,7 +98,7 @@ class Together:
 
 @contextmanager
 def gunicorn(app: str, *options: str, directory: Path = ROOT, **environ: str) -> Iterator[Gunicorn]:
-    """Serves `app`, of a module in `directory`, on a port that is free."""
+    """Serve `app`, of a module in `directory`, on a free port."""
     limits = ["--timeout", str(int(LONG)), "--graceful-timeout", str(int(LONG)), "--no-control-socket"]
     command = [sys.executable, "-m", "gunicorn", "--bind", "127.0.0.1:0", "--workers", str(WORKERS)]
     with subprocess.Popen(
@@ -110,11 +110,11 @@ def gunicorn(app: str, *options: str, directory: Path = ROOT, **environ: str) ->
         text=True,
     ) as process:
         try:
-            started = Gunicorn(process)
+            server = Gunicorn(process)
         except BaseException:
             process.kill()
             raise
         try:
-            yield started
+            yield server
         finally:
-            started.close()
+            server.close()

@@ -1,4 +1,4 @@
-"""The smallest HTTP/2 server that a test can use: one thread per connection, on the package h2."""
+"""A small HTTP/2 server: one thread per connection, with the package h2."""
 
 from __future__ import annotations
 

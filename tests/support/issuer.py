@@ -1,4 +1,4 @@
-"""Issues credentials that live for seconds, and knows whether one was good at a given moment."""
+"""Issues credentials that expire within seconds, and records requests with an expired one."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ from cryptography import x509
 from kubeauth.testing import Answer, APIServer, Authority, Received
 from kubeauth.testing._programs import build_shebang
 
-# Asks the issuer, which lives in the test's process, over a socket: starts in a moment.
+# Requests the credential from the issuer in the test's process over a socket, which is faster than creating one.
 _SCRIPT = """{shebang}
 import socket, sys
 connection = socket.socket(socket.AF_UNIX)
 connection.connect({address!r})
-with connection.makefile() as answer:
-    sys.stdout.write(answer.read())
+with connection.makefile() as credential:
+    sys.stdout.write(credential.read())
 """
 
 
-# A machine with other things to do may take seconds to bring a request to the server. That is nobody's fault
-# here: what counts is whether the credential was good when the caller asked, and the caller says when that was.
+# On a busy machine a request may take seconds to reach the server. A credential must be valid when the caller sends
+# the request, so the caller adds that time.
 SENT = "X-Sent"
-_ON_THE_WAY = 10.0
+_MAX_DELAY = 10.0
 
 
 def sent_now() -> dict[str, str]:
-    """For the headers of a request: the moment at which its caller asks."""
+    """The header with the time at which the caller sends the request."""
     return {SENT: repr(time.time())}
 
 
-def _end_of(token: str) -> float:
+def _get_expiry(token: str) -> float:
     return float(token.partition("-until-")[2] or 0)
 
 
-def known(request: Received) -> str | None:
-    """For `APIServer(authenticate=)`: who has a token that is not long over.
+def authenticate(request: Received) -> str | None:
+    """For `APIServer(authenticate=)`: accept a token that expired a few seconds ago.
 
-    As an API server it lets a certificate that is over through the handshake: on a machine that stalls it may
-    be by then. The witness says whether it was good when it was asked for.
+    The TLS handshake accepts an expired certificate, as that of an API server. RequestRecorder checks whether both
+    were valid when the request was sent.
     """
     token = str(request.header("Authorization"))
-    return "alice" if _end_of(token) + _ON_THE_WAY >= time.time() else None
+    return "alice" if _get_expiry(token) + _MAX_DELAY >= time.time() else None
 
 
 class Issuer:
-    """A plugin whose every run gives another token and another certificate."""
+    """A plugin that returns a new token and a new certificate at each run."""
 
     def __init__(self, directory: Path, authority: Authority, *, lifetime: float) -> None:
         self.runs = 0
@@ -80,9 +80,9 @@ class Issuer:
 
     def _credential(self) -> dict[str, Any]:
         expires = time.time() + self._lifetime
-        # A certificate ends on a whole second: not before the credential does.
-        until = datetime.datetime.fromtimestamp(int(expires) + 1, datetime.UTC)
-        pair = self._authority.client("alice", not_after=until)
+        # A certificate expires on a whole second, and must not expire before the credential.
+        not_after = datetime.datetime.fromtimestamp(int(expires) + 1, datetime.UTC)
+        pair = self._authority.client("alice", not_after=not_after)
         timestamp = datetime.datetime.fromtimestamp(expires, datetime.UTC).isoformat().replace("+00:00", "Z")
         return {
             "apiVersion": "client.authentication.k8s.io/v1",
@@ -110,25 +110,25 @@ class Issuer:
         self._listener.close()
 
 
-class Witness:
-    """What the server saw: every answer it gave, with what the request was authenticated by."""
+class RequestRecorder:
+    """The tokens and certificates of all requests to `/work`; `stale` has the tokens of those that had expired."""
 
     def __init__(self, server: APIServer) -> None:
         self.tokens: set[str] = set()
         self.certificates: set[bytes] = set()
         self.stale: list[str] = []
         self.answered = 0
-        self._ends: dict[bytes, float] = {}
+        self._expiries: dict[bytes, float] = {}
         server.on("GET", "/work", self._answer)
 
     def _answer(self, request: Received) -> Answer:
-        """Both token and certificate must have been good when the caller asked."""
+        """Token and certificate must have been valid when the caller sent the request."""
         assert request.certificate is not None
         sent, token = float(str(request.header(SENT))), str(request.header("Authorization"))
-        if request.certificate not in self._ends:
-            end = x509.load_der_x509_certificate(request.certificate).not_valid_after_utc
-            self._ends[request.certificate] = end.timestamp()
-        if min(self._ends[request.certificate], _end_of(token)) < sent:
+        if request.certificate not in self._expiries:
+            expires = x509.load_der_x509_certificate(request.certificate).not_valid_after_utc
+            self._expiries[request.certificate] = expires.timestamp()
+        if min(self._expiries[request.certificate], _get_expiry(token)) < sent:
             self.stale.append(token)
         self.tokens.add(token)
         self.certificates.add(request.certificate)

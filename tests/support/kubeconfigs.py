@@ -49,7 +49,7 @@ def load(
     names: dict[str, str] | None = None,
     environ: dict[str, str] | None = None,
 ) -> ClientConfig:
-    """The document resolved under overrides, as the command line will give them."""
+    """Resolve a document with overrides, as the command line does."""
     from kubeauth._config.kubeconfig import decode_mapping
 
     names = names or {}

@@ -1,4 +1,4 @@
-"""Exec plugins that misbehave: real programs that do what they are told to, and remember that they ran."""
+"""Exec plugins that misbehave: real programs that run given source code and record their runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kubeauth.testing._programs import build_shebang
 from tests.support.kubeconfigs import V1
 from tests.support.residue import wait_until
 
-# What to do is in a file beside it: a program that is replaced while another thread forks may be busy.
+# The source is in a separate file: replacing a program while another thread forks may fail with ETXTBSY.
 _SCRIPT = f"""{build_shebang(sys.executable)}
 import json, os, signal, subprocess, sys, time
 here = os.path.abspath(__file__)
@@ -32,7 +32,7 @@ def note(what, number):
 def give(**status):
     print(json.dumps({{"apiVersion": "{V1}", "kind": "ExecCredential", "status": status}}), flush=True)
 def fork():
-    # A child that is noted too. Whether we are it.
+    # Record the child too. Return whether this is the child.
     child = os.fork()
     if child:
         note(".runs.children", child)
@@ -45,7 +45,7 @@ exec(compile(source, here, "exec"))
 
 
 class Misbehaving:
-    """A plugin that does what `does` says, in Python; at first it gives a token that is good."""
+    """A plugin that runs the Python source passed to `does`. By default it returns a valid token."""
 
     def __init__(self, directory: Path, name: str = "plugin") -> None:
         self.path = directory / name
@@ -62,7 +62,7 @@ class Misbehaving:
         new.replace(f"{self.path}.does")
 
     def gives(self, *, expires: float | None = None, **status: str) -> None:
-        """A credential, whose `expires` is in seconds since 1970."""
+        """Return a credential; `expires` is in seconds since the epoch."""
         if expires is not None:
             status["expirationTimestamp"] = datetime.fromtimestamp(expires, UTC).strftime(
                 "%Y-%m-%dT%H:%M:%SZ"
@@ -74,35 +74,35 @@ class Misbehaving:
 
     @property
     def runs(self) -> int:
-        return len(self._noted(".runs"))
+        return len(self._read_numbers(".runs"))
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has noted `.ready`: it is as far as it is to get."""
-        return bool(self._noted(".ready"))
+        """Whether the plugin has recorded `.ready`."""
+        return bool(self._read_numbers(".ready"))
 
     @property
     def processes(self) -> list[int]:
-        """Everything that it ever was, with what it has forked."""
-        return self._noted(".runs") + self._noted(".runs.children")
+        """The ids of all its processes, with those that it has forked."""
+        return self._read_numbers(".runs") + self._read_numbers(".runs.children")
 
-    def _noted(self, what: str) -> list[int]:
+    def _read_numbers(self, what: str) -> list[int]:
         try:
             return [int(line) for line in Path(f"{self.path}{what}").read_text().splitlines()]
         except FileNotFoundError:
             return []
 
     def exec(self, *, timeout: float | None = 60.0, refresh_ahead: bool = True, **fields: Any) -> ExecConfig:
-        given: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "command": str(self.path),
             "api_version": V1,
             "interactive_mode": "Never",
             "options": ExecOptions(timeout=timeout, refresh_ahead=refresh_ahead),
         }
-        return ExecConfig(**(given | fields))
+        return ExecConfig(**(defaults | fields))
 
     def config(self, server: APIServer, **fields: Any) -> ClientConfig:
-        """For a client of `server` that asks this plugin."""
+        """A config for `server` with this plugin."""
         return server.config(exec=self.exec(**fields))
 
 
@@ -112,7 +112,7 @@ def document(status: Mapping[str, object] | None, **top: Any) -> str:
 
 
 class _Clock:
-    """Stands in for the module `time` where programs are waited for."""
+    """Replaces the module `time` in kubeauth._exec.process."""
 
     sleep = staticmethod(time.sleep)
 
@@ -124,27 +124,27 @@ class _Clock:
 
 
 @contextmanager
-def time_is_up_when(claim: Callable[[], bool]) -> Iterator[None]:
-    """However long a plugin may take, its time is up when `claim` has come true, and no sooner.
+def expire_timeout_when(condition: Callable[[], bool]) -> Iterator[None]:
+    """The timeout of a plugin expires when `condition` is true, and not before, also on a busy machine.
 
-    So it is as far as it is to get by then, on a machine that stalls too. Whoever is run after that has all of it.
+    A plugin that is started later has its full timeout.
     """
     clock = _Clock()
 
     def wait() -> None:
-        wait_until(claim)
+        wait_until(condition)
         clock.ahead = 1e6
 
-    waits = threading.Thread(target=wait)
-    waits.start()
+    waiter = threading.Thread(target=wait)
+    waiter.start()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(process, "time", clock)
         try:
             yield
         finally:
-            waits.join()
+            waiter.join()
 
 
 def repository() -> str:
-    """Where a program that a test starts finds the code under test."""
+    """The directory in which a program that a test starts finds the code under test."""
     return str(Path(__file__).parents[2])

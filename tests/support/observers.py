@@ -1,10 +1,10 @@
-"""An observer for tests that count nothing, or count one thing."""
+"""An observer for tests that record no events, or override one method."""
 
 from __future__ import annotations
 
 
-class NobodyWatches:
-    """Implements kubeauth's Observer, and does nothing."""
+class NullObserver:
+    """An Observer that does nothing."""
 
     def on_policy_check(self, *, allowed: bool) -> None: ...
     def on_plugin_run(self, *, status: str, code: int, seconds: float) -> None: ...

@@ -1,4 +1,4 @@
-"""A kubeconfig whose user logs in at an issuer, and a server that takes that issuer's tokens alone."""
+"""A kubeconfig with an OIDC user, and authentication by the tokens of its issuer."""
 
 from __future__ import annotations
 
@@ -17,60 +17,60 @@ from tests.support.oidc_issuer import Issuer
 
 
 def claims(token: str) -> dict[str, Any]:
-    """What an id-token says."""
+    """Return the claims of an id-token."""
     payload = token.split(".")[1]
-    found: dict[str, Any] = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    return found
+    result: dict[str, Any] = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    return result
 
 
 def authenticate(request: Received) -> str | None:
-    """Who it is by an id-token that is not over, as an API server would say."""
+    """Return the subject of an id-token that has not expired."""
     scheme, _, token = (request.header("Authorization") or "").partition(" ")
     if scheme != "Bearer" or token.count(".") != 2:
         return None
-    said = claims(token)
-    return str(said["sub"]) if said["exp"] > time.time() else None
+    payload = claims(token)
+    return str(payload["sub"]) if payload["exp"] > time.time() else None
 
 
 def settings(issuer: Issuer, **more: str | None) -> dict[str, str]:
-    """`auth-provider.config`, with underscores for dashes; None leaves one out."""
-    given: dict[str, str | None] = {
+    """`auth-provider.config`. Names have underscores for dashes; None removes a setting."""
+    result: dict[str, str | None] = {
         "idp-issuer-url": issuer.url,
         "client-id": issuer.client_id,
         "idp-certificate-authority-data": base64.b64encode(issuer.ca).decode(),
         **{name.replace("_", "-"): value for name, value in more.items()},
     }
     if issuer.client_secret:
-        given.setdefault("client-secret", issuer.client_secret)
-    return {name: value for name, value in given.items() if value is not None}
+        result.setdefault("client-secret", issuer.client_secret)
+    return {name: value for name, value in result.items() if value is not None}
 
 
 @dataclass
 class Kubeconfig:
-    """A file, and what of the user stands in it."""
+    """A kubeconfig file and its user."""
 
     path: Path
     user: str = "tester"
 
     def entry(self) -> dict[str, Any]:
-        (found,) = [each for each in self.document()["users"] if each["name"] == self.user]
-        provider: dict[str, Any] = found["user"]["auth-provider"]["config"]
+        (entry,) = [entry for entry in self.document()["users"] if entry["name"] == self.user]
+        provider: dict[str, Any] = entry["user"]["auth-provider"]["config"]
         return provider
 
     def document(self) -> dict[str, Any]:
-        found: dict[str, Any] = yaml.safe_load(self.path.read_text())
-        return found
+        document: dict[str, Any] = yaml.safe_load(self.path.read_text())
+        return document
 
     def change(self, **more: str) -> None:
-        """As somebody does who logs in anew."""
+        """Write other settings, as a new login does."""
         document = self.document()
         for each in document["users"]:
             each["user"]["auth-provider"]["config"].update({k.replace("_", "-"): v for k, v in more.items()})
         self.path.write_text(yaml.safe_dump(document))
 
 
-def written(server: APIServer, path: Path, config: Mapping[str, str]) -> Kubeconfig:
-    """A kubeconfig with one user, who has this provider."""
+def write_kubeconfig(server: APIServer, path: Path, config: Mapping[str, str]) -> Kubeconfig:
+    """Write a kubeconfig with one user, who has this auth provider."""
     document = server.kubeconfig({"auth-provider": {"name": "oidc", "config": dict(config)}})
     path.write_text(yaml.safe_dump(document))
     path.chmod(0o600)

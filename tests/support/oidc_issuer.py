@@ -1,12 +1,12 @@
-"""A small OpenID Connect issuer on loopback: enough for client-go, for plugins, and for a real API server.
+"""A small OpenID Connect issuer on loopback, for client-go, for plugins, and for a real API server.
 
     with Issuer(lifetime=30) as issuer:
         issuer.url, issuer.ca, issuer.client_id      # for a kubeconfig, or for --oidc-issuer-url
         token = issuer.id_token("alice", groups=["admins"])
         refresh = issuer.new_refresh_token("alice")
 
-An API server takes its tokens with --oidc-issuer-url=URL --oidc-ca-file=FILE --oidc-client-id=kubernetes
---oidc-username-claim=sub --oidc-groups-claim=groups; give `port` and `key` to have the same issuer again.
+An API server accepts its tokens with --oidc-issuer-url=URL --oidc-ca-file=FILE --oidc-client-id=kubernetes
+--oidc-username-claim=sub --oidc-groups-claim=groups; pass `port` and `key` to start the same issuer again.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ CONFIGURATION, KEYS, TOKEN, AUTHORIZE = "/.well-known/openid-configuration", "/k
 
 
 def new_key() -> rsa.RSAPrivateKey:
-    """A key to sign with."""
+    """A key that signs tokens."""
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One request, and how it was answered."""
+class IssuerRequest:
+    """One request and its result."""
 
     method: str
     path: str
@@ -52,7 +52,7 @@ class Asked:
     form: Mapping[str, str] = field(repr=False)
     status: int
     error: str = ""
-    """What the issuer said was wrong, such as `invalid_grant`."""
+    """The error code in the response, such as `invalid_grant`."""
 
     @property
     def grant(self) -> str:
@@ -63,14 +63,14 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class User:
     subject: str
     groups: tuple[str, ...] = ()
     nonce: str = ""
 
 
-class _Refused(Exception):
-    """An answer of the token endpoint that is not a token."""
+class _TokenError(Exception):
+    """An error response of the token endpoint."""
 
     def __init__(self, status: int, error: str) -> None:
         super().__init__(error)
@@ -78,11 +78,11 @@ class _Refused(Exception):
 
 
 class Issuer:
-    """Answers as it is told to, and remembers what it was asked.
+    """Issues tokens, and records all requests.
 
-    `rotating`: each refresh token is good once, and comes with the next. `client_auth` is how a client must
-    say its secret: `any`, in the `header`, or in the `params`. What can be changed while it runs: `lifetime`,
-    `delay`, `answers`, `with_id_token`, and `gate`, which holds up all answers while it is cleared.
+    With `rotating` each refresh token can be used once, and the response has the next one. `client_auth` is how a
+    client must send its secret: `any`, in the `header`, or in the `params`. `lifetime`, `delay`, `answers`,
+    `with_id_token` and `gate`, which blocks all responses while it is cleared, can be changed while it runs.
     """
 
     def __init__(
@@ -107,24 +107,24 @@ class Issuer:
         self.rotating = rotating
         self.passwords = dict(passwords or {})
         self.groups: dict[str, tuple[str, ...]] = {}
-        """Of whoever logs in by password or in a browser."""
+        """The groups of users who log in by password or in a browser."""
         self.login_as = "alice"
-        """Who comes to the authorization endpoint: nobody is asked anything there."""
+        """The user at the authorization endpoint, which shows no login page."""
         self.with_id_token = True
         self.delay = 0.0
         self.gate = threading.Event()
         self.gate.set()
         self.gates: dict[str, threading.Event] = {}
-        """By path: the same for some answers only."""
+        """By path: as `gate`, for responses of this path only."""
         self.arrivals: queue.SimpleQueue[str] = queue.SimpleQueue()
-        """The path of each request, before it is answered."""
+        """The path of each request, before the response is sent."""
         self.answers: dict[str, Answer] = {}
-        """By path: said instead of the truth, as long as it is there."""
-        self.requests: list[Asked] = []
+        """By path: a response to send in place of the real one."""
+        self.requests: list[IssuerRequest] = []
         # Guards everything that a request changes.
         self._lock = threading.Lock()
-        self._refresh: dict[str, Person] = {}
-        self._codes: dict[str, tuple[Person, dict[str, str]]] = {}
+        self._refresh: dict[str, User] = {}
+        self._codes: dict[str, tuple[User, dict[str, str]]] = {}
         pair = certificate or self.authority.server(*NAMES)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         load_client_cert(context, ClientCertificate(pair.certificate, Secret(pair.key)))
@@ -136,10 +136,10 @@ class Issuer:
             "kty": "RSA",
             "alg": "RS256",
             "use": "sig",
-            "n": _number(numbers.n),
-            "e": _number(numbers.e),
+            "n": _base64url_number(numbers.n),
+            "e": _base64url_number(numbers.e),
         }
-        self._jwk["kid"] = _encoded(hashlib.sha256(self._jwk["n"].encode()).digest()[:9])
+        self._jwk["kid"] = _base64url(hashlib.sha256(self._jwk["n"].encode()).digest()[:9])
 
     def __enter__(self) -> Self:
         return self
@@ -148,7 +148,7 @@ class Issuer:
         self.close()
 
     def close(self) -> None:
-        """Takes no more connections, and ends those there are."""
+        """Close the listener and all connections."""
         for gate in (self.gate, *self.gates.values()):
             gate.set()
         self._listener.close()
@@ -161,58 +161,58 @@ class Issuer:
         audience: str | None = None,
         **claims: Any,
     ) -> str:
-        """Signed, and good for so many seconds (`lifetime` if it is not said). No two are the same."""
+        """A signed, unique token that expires in so many seconds, by default `lifetime`."""
         now = time.time()
         payload: dict[str, Any] = {
             "iss": self.url,
             "sub": subject,
             "aud": audience or self.client_id,
             "iat": int(now),
-            # Whole seconds, as everybody writes it.
+            # Whole seconds, as real issuers write it.
             "exp": int(now + (self.lifetime if seconds is None else seconds)),
             "jti": secrets.token_hex(8),
         }
         if groups := list(groups):
             payload["groups"] = groups
-        return self.signed({**payload, **claims})
+        return self.sign({**payload, **claims})
 
-    def signed(self, payload: Mapping[str, Any]) -> str:
-        """A JWT of exactly these claims."""
+    def sign(self, payload: Mapping[str, Any]) -> str:
+        """A JWT with exactly these claims."""
         header = {"alg": "RS256", "typ": "JWT", "kid": self._jwk["kid"]}
-        text = f"{_encoded(json.dumps(header).encode())}.{_encoded(json.dumps(payload).encode())}"
+        text = f"{_base64url(json.dumps(header).encode())}.{_base64url(json.dumps(payload).encode())}"
         signature = self.key.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256())
-        return f"{text}.{_encoded(signature)}"
+        return f"{text}.{_base64url(signature)}"
 
     def new_refresh_token(self, subject: str = "alice", groups: Iterable[str] = ()) -> str:
-        """One that the token endpoint will take."""
+        """A refresh token that the token endpoint accepts."""
         with self._lock:
-            return self._new_refresh_token_locked(Person(subject, tuple(groups)))
+            return self._new_refresh_token_locked(User(subject, tuple(groups)))
 
-    def _new_refresh_token_locked(self, person: Person) -> str:
+    def _new_refresh_token_locked(self, user: User) -> str:
         token = f"refresh-{secrets.token_hex(12)}"
-        self._refresh[token] = person
+        self._refresh[token] = user
         return token
 
     def revoke_all(self) -> None:
-        """No refresh token that was given so far is good any more."""
+        """Revoke all refresh tokens."""
         with self._lock:
             self._refresh.clear()
 
-    def asked(self, grant: str = "refresh_token") -> list[Asked]:
+    def token_requests(self, grant: str = "refresh_token") -> list[IssuerRequest]:
         """The requests for tokens, in order."""
         with self._lock:
-            return [asked for asked in self.requests if asked.grant == grant]
+            return [request for request in self.requests if request.grant == grant]
 
     @property
     def refreshes(self) -> int:
-        """How often somebody came with a refresh token, good or not."""
-        return len(self.asked())
+        """The number of requests with a refresh token, valid or not."""
+        return len(self.token_requests())
 
     @property
-    def refused(self) -> list[str]:
-        """What was wrong with the requests that were refused."""
+    def errors(self) -> list[str]:
+        """The error codes of all error responses."""
         with self._lock:
-            return [asked.error for asked in self.requests if asked.error]
+            return [request.error for request in self.requests if request.error]
 
     def _respond(self, request: RawRequest) -> Answer:
         path = urlsplit(request.path).path
@@ -227,11 +227,11 @@ class Issuer:
             error = ""
             try:
                 answer = self.answers.get(path) or self._answer_locked(path, request, form)
-            except _Refused as refused:
-                error = refused.error
-                answer = Answer(status=refused.status, body={"error": error})
+            except _TokenError as token_error:
+                error = token_error.error
+                answer = Answer(status=token_error.status, body={"error": error})
             self.requests.append(
-                Asked(request.method, request.path, request.headers, form, answer.status, error)
+                IssuerRequest(request.method, request.path, request.headers, form, answer.status, error)
             )
         return answer
 
@@ -241,18 +241,18 @@ class Issuer:
         if path == KEYS:
             return Answer(body={"keys": [self._jwk]})
         if path == AUTHORIZE:
-            return self._authorized_locked(dict(parse_qsl(urlsplit(request.path).query)))
+            return self._authorize_locked(dict(parse_qsl(urlsplit(request.path).query)))
         if path == TOKEN and request.method == "POST":
             self._check_client(request, form)
-            person, refresh = self._granted_locked(form)
+            user, refresh = self._grant_locked(form)
             body: dict[str, Any] = {
                 "access_token": secrets.token_hex(8),
                 "token_type": "Bearer",
                 "expires_in": int(self.lifetime),
             }
             if self.with_id_token:
-                nonce: dict[str, Any] = {"nonce": person.nonce} if person.nonce else {}
-                body["id_token"] = self.id_token(person.subject, groups=person.groups, **nonce)
+                nonce: dict[str, Any] = {"nonce": user.nonce} if user.nonce else {}
+                body["id_token"] = self.id_token(user.subject, groups=user.groups, **nonce)
             if refresh:
                 body["refresh_token"] = refresh
             return Answer(body=body)
@@ -273,61 +273,61 @@ class Issuer:
 
     def _check_client(self, request: RawRequest, form: Mapping[str, str]) -> None:
         header = next((value for name, value in request.headers if name.lower() == "authorization"), "")
-        name, secret, way = form.get("client_id", ""), form.get("client_secret", ""), "params"
+        name, secret, method = form.get("client_id", ""), form.get("client_secret", ""), "params"
         if header.startswith("Basic "):
             name, _, secret = base64.b64decode(header.removeprefix("Basic ")).decode().partition(":")
-            name, secret, way = unquote_plus(name), unquote_plus(secret), "header"
-        if (name, secret) != (self.client_id, self.client_secret) or self.client_auth not in ("any", way):
-            raise _Refused(401, "invalid_client")
+            name, secret, method = unquote_plus(name), unquote_plus(secret), "header"
+        if (name, secret) != (self.client_id, self.client_secret) or self.client_auth not in ("any", method):
+            raise _TokenError(401, "invalid_client")
 
-    def _granted_locked(self, form: Mapping[str, str]) -> tuple[Person, str]:
-        """Who it is, and the refresh token that goes with the answer, if any."""
+    def _grant_locked(self, form: Mapping[str, str]) -> tuple[User, str]:
+        """Return the user, and the new refresh token or an empty string."""
         match form.get("grant_type"):
             case "refresh_token":
                 old = form.get("refresh_token", "")
-                person = self._refresh.get(old)
-                if person is None:
-                    raise _Refused(400, "invalid_grant")
+                user = self._refresh.get(old)
+                if user is None:
+                    raise _TokenError(400, "invalid_grant")
                 if not self.rotating:
-                    return person, ""
+                    return user, ""
                 del self._refresh[old]
             case "password":
                 name = form.get("username", "")
                 if name not in self.passwords or self.passwords[name] != form.get("password"):
-                    raise _Refused(400, "invalid_grant")
-                person = Person(name, self.groups.get(name, ()))
+                    raise _TokenError(400, "invalid_grant")
+                user = User(name, self.groups.get(name, ()))
             case "authorization_code":
-                person, wanted = self._codes.pop(form.get("code", ""), (None, {}))
-                if person is None or wanted.get("redirect_uri") != form.get("redirect_uri"):
-                    raise _Refused(400, "invalid_grant")
-                if not _proves(wanted, form.get("code_verifier", "")):
-                    raise _Refused(400, "invalid_grant")
+                user, query = self._codes.pop(form.get("code", ""), (None, {}))
+                if user is None or query.get("redirect_uri") != form.get("redirect_uri"):
+                    raise _TokenError(400, "invalid_grant")
+                if not _is_verified(query, form.get("code_verifier", "")):
+                    raise _TokenError(400, "invalid_grant")
             case _:
-                raise _Refused(400, "unsupported_grant_type")
-        return person, self._new_refresh_token_locked(person)
+                raise _TokenError(400, "unsupported_grant_type")
+        return user, self._new_refresh_token_locked(user)
 
-    def _authorized_locked(self, query: dict[str, str]) -> Answer:
-        """The browser's part: whoever comes is `login_as`, and is sent back with a code at once."""
+    def _authorize_locked(self, query: dict[str, str]) -> Answer:
+        """Log in as `login_as`, and redirect back with a code at once."""
         code = secrets.token_hex(8)
-        person = Person(self.login_as, self.groups.get(self.login_as, ()), query.get("nonce", ""))
-        self._codes[code] = person, query
-        back = urlencode({"code": code, "state": query.get("state", "")})
-        return Answer(status=302, headers={"Location": f"{query.get('redirect_uri', '')}?{back}"})
+        user = User(self.login_as, self.groups.get(self.login_as, ()), query.get("nonce", ""))
+        self._codes[code] = user, query
+        parameters = urlencode({"code": code, "state": query.get("state", "")})
+        return Answer(status=302, headers={"Location": f"{query.get('redirect_uri', '')}?{parameters}"})
 
 
-def _proves(wanted: Mapping[str, str], verifier: str) -> bool:
-    """PKCE: whether who comes with the code is who asked for it."""
-    challenge = wanted.get("code_challenge")
+def _is_verified(query: Mapping[str, str], verifier: str) -> bool:
+    """PKCE: whether the client that redeems the code is the one that requested it."""
+    challenge = query.get("code_challenge")
     if challenge is None:
         return True
-    if wanted.get("code_challenge_method") == "S256":
-        return _encoded(hashlib.sha256(verifier.encode()).digest()) == challenge
+    if query.get("code_challenge_method") == "S256":
+        return _base64url(hashlib.sha256(verifier.encode()).digest()) == challenge
     return verifier == challenge
 
 
-def _encoded(data: bytes) -> str:
+def _base64url(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def _number(value: int) -> str:
-    return _encoded(value.to_bytes((value.bit_length() + 7) // 8, "big"))
+def _base64url_number(value: int) -> str:
+    return _base64url(value.to_bytes((value.bit_length() + 7) // 8, "big"))

@@ -1,4 +1,4 @@
-"""Ports for programs that must be told theirs."""
+"""Free ports for programs that need a port number as an argument."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ import random
 import socket
 from contextlib import ExitStack
 
-# Below those that a system gives to whoever asks for any, and to every connection that is made: such a port may be
-# somebody else's by the time that a program has started.
-_OURS = range(15000, 32000)
+# Below the ephemeral ports, which the system may assign to another program or connection before this one starts.
+_RANGE = range(15000, 32000)
 
 
 def free_ports(count: int) -> list[int]:
-    """That nobody listened on a moment ago."""
-    found: list[int] = []
+    """Ports on which no program listens now."""
+    ports: list[int] = []
     with ExitStack() as stack:
-        for port in random.SystemRandom().sample(_OURS, 1000):
-            each = stack.enter_context(socket.socket())
+        for port in random.SystemRandom().sample(_RANGE, 1000):
+            sock = stack.enter_context(socket.socket())
             try:
-                each.bind(("127.0.0.1", port))
+                sock.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            found.append(port)
-            if len(found) == count:
-                return found
-    raise AssertionError("no port is free")
+            ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise AssertionError("no free port")
 
 
 def free_port() -> int:

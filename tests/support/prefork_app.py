@@ -1,7 +1,7 @@
-"""What tests run under gunicorn: asks the cluster for what it is asked for, and says which process it was.
+"""The application that tests run under gunicorn: forwards a request to the cluster, and returns its process id.
 
-With MADE=lazily each worker makes its client when it first needs it; else it is made at import, which is before
-the fork if gunicorn was told to `--preload`.
+With MADE=lazily each worker creates its client at the first request; otherwise it is created at import, which is
+before the fork if gunicorn runs with `--preload`.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def sent_now() -> dict[str, str]:
     return {"X-Sent": repr(time.time())}
 
 
-def said(status: int) -> bytes:
+def encode_body(status: int) -> bytes:
     return json.dumps({"process": os.getpid(), "status": status}).encode()
 
 
 def app(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
     """For the sync worker."""
     response = client().get(environ["PATH_INFO"], headers=sent_now())
-    body = said(response.status_code)
+    body = encode_body(response.status_code)
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
 
@@ -59,7 +59,7 @@ async def asgi(
         await send({"type": "lifespan.shutdown.complete"})
         return
     response = await async_client().get(scope["path"], headers=sent_now())
-    body = said(response.status_code)
+    body = encode_body(response.status_code)
     headers = [(b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})

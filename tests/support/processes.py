@@ -1,6 +1,6 @@
-"""A program that has others do its work: `python -m tests.support.processes HOW METHOD KUBECONFIG`. Prints JSON.
+"""A program that starts other processes: `python -m tests.support.processes HOW METHOD KUBECONFIG`. Prints JSON.
 
-Not part of a test's own process: that one has a server in it, and threads, and is nobody's to fork.
+The process of a test has a server and threads, so it must not fork itself.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from kubeauth import ClientConfig, ExecOptions, PluginPolicy
 TASKS = 12
 
 
-def told(config: ClientConfig, _task: int = 0) -> dict[str, Any]:
-    """One task: what has arrived, and whether it works."""
+def run_task(config: ClientConfig, _task: int = 0) -> dict[str, Any]:
+    """One task: the fields of the config that was received, and the status of a request with it."""
     assert config.exec is not None
     assert config.impersonate is not None
     with kubeauth.Client(config) as client:
@@ -38,14 +38,14 @@ def told(config: ClientConfig, _task: int = 0) -> dict[str, Any]:
     }
 
 
-def tell(config: ClientConfig, task: int, results: Any) -> None:
-    results.put(told(config, task))
+def put_result(config: ClientConfig, task: int, results: Any) -> None:
+    results.put(run_task(config, task))
 
 
 def by_process(method: Any, config: ClientConfig) -> list[dict[str, Any]]:
     """A process for each task."""
     results = method.SimpleQueue()
-    processes = [method.Process(target=tell, args=(config, task, results)) for task in range(3)]
+    processes = [method.Process(target=put_result, args=(config, task, results)) for task in range(3)]
     for process in processes:
         process.start()
     found = [results.get() for _ in processes]
@@ -56,26 +56,26 @@ def by_process(method: Any, config: ClientConfig) -> list[dict[str, Any]]:
 
 def by_pool(method: Any, config: ClientConfig) -> list[dict[str, Any]]:
     with method.Pool(2) as pool:
-        found: list[dict[str, Any]] = pool.starmap(told, [(config, task) for task in range(TASKS)], 1)
+        found: list[dict[str, Any]] = pool.starmap(run_task, [(config, task) for task in range(TASKS)], 1)
         return found
 
 
 def by_executor(method: Any, config: ClientConfig) -> list[dict[str, Any]]:
     with ProcessPoolExecutor(2, mp_context=method) as pool:
-        return list(pool.map(told, [config] * TASKS, range(TASKS)))
+        return list(pool.map(run_task, [config] * TASKS, range(TASKS)))
 
 
 def refused(method: Any, config: ClientConfig) -> list[str]:
-    """What is said to who sends something else than a config, in each of the three ways."""
-    said: list[str] = []
+    """The errors if a client is sent in place of a config, in each of the three ways."""
+    messages: list[str] = []
 
-    def note(send: Callable[[], object]) -> None:
+    def record_error(send: Callable[[], object]) -> None:
         try:
             send()
         except Exception as error:
-            said.append(f"{type(error).__name__}: {error}")
+            messages.append(f"{type(error).__name__}: {error}")
         else:
-            said.append("it was sent")
+            messages.append("sent")
 
     with (
         kubeauth.Client(config) as client,
@@ -83,20 +83,20 @@ def refused(method: Any, config: ClientConfig) -> list[str]:
         ProcessPoolExecutor(1, mp_context=method) as executor,
     ):
         client.get("/version").raise_for_status()
-        note(lambda: pool.apply(repr, (client,)))
-        note(lambda: executor.submit(repr, client).result())
-        if method.get_start_method() != "fork":  # there, nothing is sent: the child has it already
-            note(lambda: method.Process(target=repr, args=(client,)).start())
-    return said
+        record_error(lambda: pool.apply(repr, (client,)))
+        record_error(lambda: executor.submit(repr, client).result())
+        if method.get_start_method() != "fork":  # with fork nothing is sent: the child inherits it
+            record_error(lambda: method.Process(target=repr, args=(client,)).start())
+    return messages
 
 
-def ask(client: kubeauth.Client, statuses: list[int]) -> None:
+def send_requests(client: kubeauth.Client, statuses: list[int]) -> None:
     statuses += [client.get("/version").status_code for _ in range(25)]
 
 
-def ask_at_once(client: kubeauth.Client) -> list[int]:
+def send_concurrent_requests(client: kubeauth.Client) -> list[int]:
     statuses: list[int] = []
-    threads = [threading.Thread(target=ask, args=(client, statuses)) for _ in range(4)]
+    threads = [threading.Thread(target=send_requests, args=(client, statuses)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -105,19 +105,19 @@ def ask_at_once(client: kubeauth.Client) -> list[int]:
 
 
 def prefork(_method: Any, config: ClientConfig, *, warm: bool = False) -> list[list[int]]:
-    """A server that forks: one client, used by four children and by their parent, all at the same time."""
+    """A prefork server: one client is used by four children and by their parent at the same time."""
     with kubeauth.Client(config) as client:
         if warm:
             client.get("/version").raise_for_status()
         pipes: list[int] = []
         for _ in range(4):
-            read, write = os.pipe()
+            read_end, write_end = os.pipe()
             if os.fork() == 0:
-                os.write(write, json.dumps(ask_at_once(client)).encode())
+                os.write(write_end, json.dumps(send_concurrent_requests(client)).encode())
                 os._exit(0)
-            os.close(write)
-            pipes.append(read)
-        found = [ask_at_once(client)]
+            os.close(write_end)
+            pipes.append(read_end)
+        found = [send_concurrent_requests(client)]
         for pipe in pipes:
             with open(pipe, "rb") as file:
                 found.append(json.loads(file.read()))

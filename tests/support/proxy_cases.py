@@ -1,15 +1,15 @@
-"""URL, environment, and the proxy Go takes: read by the unit test and by the comparison with Go."""
+"""URL, environment, and the proxy that Go chooses: for the unit test and for the comparison with Go."""
 
 from __future__ import annotations
 
 P = "http://proxy:3128"
 
 
-def _no_proxy(entries: str, yes: str, no: str = "") -> list[tuple[str, dict[str, str], str | None]]:
+def _no_proxy(entries: str, direct: str, proxied: str = "") -> list[tuple[str, dict[str, str], str | None]]:
     environ = {"HTTPS_PROXY": P, "HTTP_PROXY": P, "NO_PROXY": entries}
     return [
-        *[(url, environ, None) for url in yes.split()],
-        *[(url, environ, P) for url in no.split()],
+        *[(url, environ, None) for url in direct.split()],
+        *[(url, environ, P) for url in proxied.split()],
     ]
 
 
@@ -61,10 +61,10 @@ TABLE: list[tuple[str, dict[str, str], str | None]] = [
     *_no_proxy(" a.example , b.example ", "https://a.example https://b.example", "https://c.example"),
     *_no_proxy("ample.com", "", "https://example.com"),
     *_no_proxy("com", "https://example.com"),
-    # malformed entries name nothing
+    # malformed entries are ignored
     *_no_proxy(",, ,:443,10.0.0.0/99", "", "https://h https://10.0.0.1"),
     *_no_proxy("10.0.0", "", "https://10.0.0.1"),
-    # both spellings of an international name are one name
+    # both spellings of an international name are equal
     *_no_proxy("xn--fsq092h.com", "https://www.示例.com"),
     *_no_proxy("示例.com", "https://www.xn--fsq092h.com https://示例.com", "https://例.com"),
     *_no_proxy("示例..com", "", "https://www.示例.com"),

@@ -1,4 +1,4 @@
-"""Real proxies on loopback: http, https and socks5. They count, and remember who was let through to where."""
+"""Real proxies on loopback: http, https and socks5. They record targets, credentials and client certificates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kubeauth.testing._http import do_handshake
 
 
 class Proxy:
-    """`kind` is http, https or socks5. Every name leads to 127.0.0.1."""
+    """`kind` is http, https or socks5. Every host name resolves to 127.0.0.1."""
 
     def __init__(
         self,
@@ -63,11 +63,11 @@ class Proxy:
                 client = self._context.wrap_socket(client, server_side=True, do_handshake_on_connect=False)
                 with client:
                     do_handshake(client)
-                    self._converse(client)
+                    self._forward(client)
             else:
-                self._converse(client)
+                self._forward(client)
 
-    def _converse(self, client: socket.socket) -> None:
+    def _forward(self, client: socket.socket) -> None:
         if isinstance(client, ssl.SSLSocket):
             self.certificates.append(client.getpeercert(binary_form=True))
         target = self._socks(client) if self.kind == "socks5" else self._connect(client)
@@ -77,30 +77,30 @@ class Proxy:
             if self.forward:
                 upstream.sendall(self.forward)
             else:
-                self._say_yes(client)
-            back = threading.Thread(target=_pump, args=(upstream, client), daemon=True)
-            back.start()
+                self._confirm(client)
+            downstream = threading.Thread(target=_pump, args=(upstream, client), daemon=True)
+            downstream.start()
             _pump(client, upstream)
-            back.join()
+            downstream.join()
 
     def _connect(self, client: socket.socket) -> str:
         head = b""
         while not head.endswith(b"\r\n\r\n"):
-            head += _next(client, 1)
+            head += _read(client, 1)
         lines = head.decode().split("\r\n")
         found = [line.partition(": ")[2] for line in lines if line.lower().startswith("proxy-authorization:")]
         self.credentials.append(base64.b64decode(found[0].removeprefix("Basic ")).decode() if found else None)
         method, target, version = lines[0].split(" ")
         if method == "CONNECT":
             return target
-        # A request to be forwarded as it is, but for the address in it.
-        place, _, path = target.removeprefix("http://").partition("/")
-        kept = [line for line in lines[1:] if not line.lower().startswith("proxy-")]
-        self.forward = "\r\n".join([f"{method} /{path} {version}", *kept]).encode()
-        return place
+        # A request in absolute form is forwarded in origin form.
+        authority, _, path = target.removeprefix("http://").partition("/")
+        headers = [line for line in lines[1:] if not line.lower().startswith("proxy-")]
+        self.forward = "\r\n".join([f"{method} /{path} {version}", *headers]).encode()
+        return authority
 
     def _socks(self, client: socket.socket) -> str:
-        _version, count = _next(client, 2)
+        _version, count = _read(client, 2)
         methods = client.recv(count)
         if 2 in methods:
             client.sendall(b"\x05\x02")
@@ -116,17 +116,17 @@ class Proxy:
         host = socket.inet_ntoa(client.recv(4)) if kind == 1 else client.recv(client.recv(1)[0]).decode()
         return f"{host}:{int.from_bytes(client.recv(2), 'big')}"
 
-    def _say_yes(self, client: socket.socket) -> None:
+    def _confirm(self, client: socket.socket) -> None:
         if self.kind == "socks5":
             client.sendall(b"\x05\x00\x00\x01" + bytes(6))
         else:
             client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
 
 
-def _next(client: socket.socket, count: int) -> bytes:
+def _read(client: socket.socket, count: int) -> bytes:
     data = client.recv(count)
     if not data:
-        raise ConnectionError("it only wanted to see whether anybody is here")
+        raise ConnectionError("the client closed the connection without a request")
     return data
 
 

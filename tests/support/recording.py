@@ -1,4 +1,4 @@
-"""Somebody on the wire: hands on what passes between two programs, and keeps all of it."""
+"""Forwards the traffic between two programs, and records it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Self
 
 
 class Recording:
-    """What passed, in pieces as they came, and what is to be looked for in it."""
+    """The recorded traffic, and a search in it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._streams: list[bytearray] = []
 
     def stream(self) -> bytearray:
-        """For one direction of one connection: what is cut in two on the way is whole here."""
+        """Return the buffer for one direction of one connection."""
         stream = bytearray()
         with self._lock:
             self._streams.append(stream)
@@ -27,21 +27,21 @@ class Recording:
         return sum(map(len, self._streams))
 
     def has(self, text: str) -> bool:
-        """Whether `text` has passed, as it is or in base64 of any alignment."""
+        """Whether `text` was sent, as plain text or in base64 of any alignment."""
         return any(form in bytes(stream) for stream in list(self._streams) for form in forms(text))
 
 
 def forms(text: str) -> list[bytes]:
-    """As pickle, msgpack, JSON and YAML have it, and as base64 has it, wherever in a longer text it begins."""
+    """The text as pickle, msgpack, JSON and YAML encode it, and in base64 at any offset of a longer text."""
     raw = text.encode()
     encoded = [base64.b64encode(b"-" * skipped + raw) for skipped in range(3)]
-    # Without what depends on the neighbours.
+    # Without the characters that depend on the bytes before and after.
     inner = [each[4 if skipped else 0 : len(each) // 4 * 4 - 4] for skipped, each in enumerate(encoded)]
     return [raw, text.encode("utf-16-le"), *inner]
 
 
 class Forwarder:
-    """Listens on loopback, and is the other side to both."""
+    """Listens on loopback, and forwards each connection to the port `target`."""
 
     def __init__(self, target: int, recording: Recording) -> None:
         self._target = target
@@ -58,17 +58,17 @@ class Forwarder:
             while True:
                 near, _ = self._listener.accept()
                 self._sockets.append(near)
-                far = self._connected()
+                far = self._connect()
                 self._sockets.append(far)
                 for each in (near, far):
                     each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 for source, sink in ((near, far), (far, near)):
-                    thread = threading.Thread(target=self._pass_on, args=(source, sink))
+                    thread = threading.Thread(target=self._forward, args=(source, sink))
                     thread.start()
                     self._threads.append(thread)
 
-    def _connected(self) -> socket.socket:
-        """To whoever is to listen there: it may not have started yet. OSError when nobody waits any more."""
+    def _connect(self) -> socket.socket:
+        """Connect to the target, which may not have started yet. Raise OSError when the forwarder is closed."""
         while True:
             try:
                 return socket.create_connection(("127.0.0.1", self._target))
@@ -76,7 +76,7 @@ class Forwarder:
                 if self._closing.wait(0.05):
                     raise
 
-    def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
+    def _forward(self, source: socket.socket, sink: socket.socket) -> None:
         stream = self._recording.stream()
         with suppress(OSError):
             while data := source.recv(65536):

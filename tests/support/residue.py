@@ -1,4 +1,4 @@
-"""What a process leaves behind: descriptors, threads, child processes, files in the temporary directory."""
+"""Descriptors, threads, child processes and temporary files that a test must not leave behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def descriptors() -> int:
 
 
 def threads() -> int:
-    """How many there are, without those that trio keeps for a while in case they are of use again."""
+    """The number of threads, without the idle ones that trio caches for a while."""
     return sum(not thread.name.startswith("Trio thread ") for thread in threading.enumerate())
 
 
@@ -29,14 +29,14 @@ def temporary_files() -> set[str]:
 
 
 @contextmanager
-def temporary_directory_of_ones_own() -> Iterator[None]:
-    """So that what other programs do in the common one is not taken for ours."""
+def private_temporary_directory() -> Iterator[None]:
+    """A temporary directory in which no other program creates files."""
     with tempfile.TemporaryDirectory() as directory, use_temporary_directory(Path(directory)):
         yield
 
 
 def _state_and_parent(entry: Path) -> tuple[str, int]:
-    """Of a process in /proc; one that is gone is dead."""
+    """Read the entry of a process in /proc; a missing one is dead."""
     try:
         state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
     except OSError:
@@ -45,48 +45,47 @@ def _state_and_parent(entry: Path) -> tuple[str, int]:
 
 
 def children() -> set[int]:
-    """The processes that this one has started and not reaped; zombies too."""
+    """The child processes that were not reaped, with zombies."""
     entries = Path("/proc").glob("[0-9]*")
     return {int(entry.name) for entry in entries if _state_and_parent(entry)[1] == os.getpid()}
 
 
 def is_alive(number: int) -> bool:
-    """Whether that process runs. One that has ended and waits for its parent does not."""
+    """Whether the process runs; a zombie does not."""
     return _state_and_parent(Path(f"/proc/{number}"))[0] not in "ZX"
 
 
-def wait_until(claim: Callable[[], bool]) -> None:
-    """For what another thread does a moment later."""
-    for _ in range(3000):  # it mostly comes at once; a machine may be busy
-        if claim():
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Poll until another thread or process has made the condition true, for at least a minute."""
+    for _ in range(3000):
+        if condition():
             return
         time.sleep(0.02)
-    assert claim()
+    assert condition()
 
 
 @contextmanager
 def no_residue() -> Iterator[None]:
-    """Descriptors, threads, children and temporary files are afterwards what they were before.
+    """Assert that no descriptors, threads, child processes or temporary files are left behind.
 
-    Other threads need a moment to notice that a connection is gone: they get it. What is left after a minute is
-    left behind.
+    Other threads may need a moment to notice a closed connection, so this polls for up to a minute.
     """
-    with temporary_directory_of_ones_own():
-        set_aside()
-        before = _left()
+    with private_temporary_directory():
+        freeze_objects()
+        before = _measure()
         yield
         for _ in range(1000):
-            after = _left()
-            if not any(_more(now, then) for now, then in zip(after, before, strict=True)):
+            after = _measure()
+            if not any(_is_more(now, then) for now, then in zip(after, before, strict=True)):
                 return
             time.sleep(0.05)
             gc.collect()
-        named = sorted(thread.name for thread in threading.enumerate())
-        raise AssertionError(f"left behind: {after}, and there was {before}; threads: {named}; {_open()}")
+        names = sorted(thread.name for thread in threading.enumerate())
+        raise AssertionError(f"left behind: {after}, before: {before}; threads: {names}; {_open_files()}")
 
 
-def _open() -> list[str]:
-    """What the descriptors are."""
+def _open_files() -> list[str]:
+    """The targets of all descriptors."""
     links = []
     for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
         with suppress(OSError):
@@ -94,15 +93,15 @@ def _open() -> list[str]:
     return sorted(links)
 
 
-def set_aside() -> None:
-    """What is there now stays: without all the modules, looking for garbage takes no time from here on."""
+def freeze_objects() -> None:
+    """Exclude all current objects, such as modules, from garbage collection, which is faster then."""
     gc.collect()
     gc.freeze()
 
 
-def _left() -> list[int | set[int] | set[str]]:
+def _measure() -> list[int | set[int] | set[str]]:
     return [descriptors(), threads(), children(), temporary_files()]
 
 
-def _more(now: Any, then: Any) -> bool:
+def _is_more(now: Any, then: Any) -> bool:
     return not now <= then

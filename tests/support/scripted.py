@@ -1,4 +1,4 @@
-"""A plugin without a process, for tests of what is made of its answers."""
+"""A CredentialProvider without a process, for tests of the cache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubeauth.testing import FakeClock
 
 
 class ScriptedPlugin:
-    """Gives what it is told to: a lifetime in seconds, None for no end, or a failure."""
+    """Returns a credential that expires in `next` seconds, or never for None; raises if `next` is a message."""
 
     command = name = "scripted"
     source, description = "plugin scripted", "exec plugin"

@@ -43,8 +43,10 @@ def reject_first_token(mock: HTTPXMock, plugin: PluginScript) -> None:
 def test_a_request_has_the_token(variant: ClientVariant, kind: str, httpx_mock: HTTPXMock) -> None:
     headers = {"Authorization": "Bearer alices-token"}
     httpx_mock.add_response(url=URL, match_headers=headers, json=ITEMS)
+
     with drive(variant, kind, load_user({"token": "alices-token"})) as client:
         response = client.get(PODS)
+
     assert response.json() == ITEMS
 
 
@@ -56,6 +58,7 @@ def test_after_a_401_the_plugin_runs_again_and_the_request_is_retried(
     reject_first_token(httpx_mock, plugin)
     with drive(variant, kind, load_plugin(plugin)) as client:
         response = client.get(PODS)
+
     assert response.json() == ITEMS
     assert len(httpx_mock.get_requests()) == 2
     assert len(plugin.runs) == 2
@@ -66,6 +69,7 @@ def test_a_body_is_sent_again_after_a_401(kind: str, httpx_mock: HTTPXMock, plug
     reject_first_token(httpx_mock, plugin)
     with drive(SYNC, kind, load_plugin(plugin)) as client:
         response = client.request("POST", PODS, content=b"a pod")
+
     assert response.status_code == 200
     assert [request.content for request in httpx_mock.get_requests()] == [b"a pod", b"a pod"]
 
@@ -73,7 +77,9 @@ def test_a_body_is_sent_again_after_a_401(kind: str, httpx_mock: HTTPXMock, plug
 @pytest.mark.parametrize(
     ("kind", "recorded"), [("Client", "Bearer alices-token"), ("KubeAuth", None)], ids=str
 )
-def test_the_token_in_a_recorded_request(kind: str, recorded: str | None, httpx_mock: HTTPXMock) -> None:
+def test_a_recorded_request_has_the_token_of_a_client_only(
+    kind: str, recorded: str | None, httpx_mock: HTTPXMock
+) -> None:
     """It records the request that the response references: KubeAuth removes the token from that one."""
     httpx_mock.add_response(url=URL)
     with drive(SYNC, kind, load_user({"token": "alices-token"})) as client:
@@ -99,7 +105,7 @@ def test_a_plugin_that_fails_sends_no_request(kind: str, httpx_mock: HTTPXMock, 
 
 
 @each_client
-def test_a_watch(variant: ClientVariant, httpx_mock: HTTPXMock) -> None:
+def test_events_of_a_watch_are_received(variant: ClientVariant, httpx_mock: HTTPXMock) -> None:
     httpx_mock.add_response(stream=IteratorStream([b'{"type":"ADDED"}\n', b'{"type":"DELETED"}\n']))
     with drive(variant, "Client", load_user({"token": "alices-token"})) as client:
         with client.stream("GET", PODS, params={"watch": "1"}) as stream:
@@ -122,8 +128,10 @@ def test_a_get_is_retried_as_on_a_stale_connection(httpx_mock: HTTPXMock) -> Non
     httpx_mock.add_response(url=URL)
     httpx_mock.add_exception(httpx.ReadError("reset"), url=URL)
     httpx_mock.add_response(url=URL, json=ITEMS)
+
     with drive(SYNC, "Client", load_user({"token": "alices-token"})) as client:
         client.get(PODS)
         response = client.get(PODS)
+
     assert response.json() == ITEMS
     assert len(httpx_mock.get_requests()) == 3

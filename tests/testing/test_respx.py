@@ -49,6 +49,7 @@ def test_a_request_has_the_token(variant: ClientVariant, kind: str, respx_mock: 
     route = respx_mock.get(PODS).respond(json=ITEMS)
     with drive(variant, kind, load_user({"token": "alices-token"})) as client:
         response = client.get(PODS)
+
     assert response.json() == ITEMS
     assert authorizations(route.calls) == ["Bearer alices-token"]
 
@@ -61,6 +62,7 @@ def test_after_a_401_the_plugin_runs_again_and_the_request_is_retried(
     reject_first_token(respx_mock, plugin)
     with drive(variant, kind, load_plugin(plugin)) as client:
         response = client.get(PODS)
+
     assert response.json() == ITEMS
     assert authorizations(respx_mock.calls) == ["Bearer first-token", "Bearer second-token"]
     assert len(plugin.runs) == 2
@@ -73,6 +75,7 @@ def test_a_body_is_sent_again_after_a_401(
     reject_first_token(respx_mock, plugin, "POST")
     with drive(SYNC, kind, load_plugin(plugin)) as client:
         response = client.request("POST", PODS, content=b"a pod")
+
     assert response.status_code == 200
     assert [call.request.content for call in respx_mock.calls] == [b"a pod", b"a pod"]
 
@@ -82,6 +85,7 @@ def test_a_401_is_returned_if_there_is_only_one_token(kind: str, respx_mock: res
     route = respx_mock.get(PODS).respond(401, json=UNAUTHORIZED)
     with drive(SYNC, kind, load_user({"token": "alices-token"})) as client:
         response = client.get(PODS)
+
     assert (response.status_code, response.json()) == (401, UNAUTHORIZED)
     assert route.call_count == 1
 
@@ -98,7 +102,7 @@ def test_a_plugin_that_fails_sends_no_request(
 
 
 @each_client
-def test_a_watch(variant: ClientVariant, respx_mock: respx.MockRouter) -> None:
+def test_events_of_a_watch_are_received(variant: ClientVariant, respx_mock: respx.MockRouter) -> None:
     respx_mock.get(PODS, params={"watch": "1"}).respond(content=b'{"type":"ADDED"}\n{"type":"DELETED"}\n')
     with drive(variant, "Client", load_user({"token": "alices-token"})) as client:
         with client.stream("GET", PODS, params={"watch": "1"}) as stream:
@@ -130,6 +134,7 @@ def test_a_get_is_retried_as_on_a_stale_connection(respx_mock: respx.MockRouter)
     with drive(SYNC, "Client", load_user({"token": "alices-token"})) as client:
         client.get(PODS)
         response = client.get(PODS)
+
     assert response.json() == ITEMS
     assert route.call_count == 3
 
@@ -140,21 +145,25 @@ def test_an_error_that_persists_is_raised(
 ) -> None:
     respx_mock.get("/version").respond()
     route = respx_mock.get(PODS).mock(side_effect=error)
+
     with drive(SYNC, "Client", load_user({"token": "alices-token"})) as client:
         client.get("/version")
         with pytest.raises(error):
             client.get(PODS)
+
     assert route.call_count == calls
 
 
 @each_client
-def test_a_router_below_a_client_without_patching(variant: ClientVariant, plugin: PluginScript) -> None:
+def test_a_router_can_be_the_transport_of_a_client(variant: ClientVariant, plugin: PluginScript) -> None:
     router = respx.MockRouter(base_url=SERVER)
     reject_first_token(router, plugin)
     handler = router.async_handler if variant.is_async else router.handler
     factory = variant.in_memory(handler)
+
     with variant.client(load_plugin(plugin), transport_factory=factory) as client:
         response = client.get(PODS)
+
     assert response.json() == ITEMS
     assert authorizations(router.calls) == ["Bearer first-token", "Bearer second-token"]
 
@@ -164,5 +173,6 @@ def test_using_httpx_replaces_the_transport_of_a_client(respx_mock: respx.MockRo
     route = respx_mock.get(PODS).respond(json=ITEMS)
     with drive(SYNC, "Client", load_user({"token": "alices-token"})) as client:
         response = client.get(PODS)
+
     assert response.json() == ITEMS
     assert authorizations(route.calls) == [None]

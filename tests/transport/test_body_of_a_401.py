@@ -13,7 +13,7 @@ import pytest
 
 from kubeauth import load_config
 from kubeauth.testing import Answer, APIServer, FakeClock, PluginScript, Received
-from tests.support.callers import HeldPlugin
+from tests.support.callers import BlockingPlugin
 from tests.support.clients import ClientVariant
 from tests.support.residue import no_residue, wait_until
 
@@ -96,15 +96,15 @@ def test_a_401_response_is_closed_if_the_caller_is_cancelled(
     if not variant.is_async:
         pytest.skip("threads cannot be cancelled")
     reject_old_token(server, Answer(401, {"reason": "Unauthorized"}))
-    plugin = HeldPlugin(tmp_path)
-    plugin.says("old")
-    plugin.let_go()
+    plugin = BlockingPlugin(tmp_path)
+    plugin.set_token("old")
+    plugin.release()
 
     async def main() -> None:
         async with variant.Client(replace(plugin.config(), server=server.url), clock=clock) as client:
             await client.get("/version")
-            plugin.says("new")
-            plugin.hold()
+            plugin.set_token("new")
+            plugin.block()
 
             with anyio.CancelScope() as scope:
                 async with anyio.create_task_group() as group:
@@ -116,7 +116,7 @@ def test_a_401_response_is_closed_if_the_caller_is_cancelled(
             # The body of the 401 was not read, so its connection cannot be reused.
             while server.open_connections:  # noqa: ASYNC110 -- the server is in another thread
                 await anyio.sleep(0.01)
-            plugin.let_go()
+            plugin.release()
             # The run of the plugin was not cancelled: the next request uses its result.
             assert (await client.get("/guarded")).json() == {"accepted": True}
 

@@ -161,7 +161,7 @@ def test_a_thousand_contexts_run_the_plugin_once_per_worker_and_send_no_secret(
     assert driver.returncode == 0, driver.stderr
     results: dict[str, Any] = json.loads(driver.stdout)
     # A config is pickled without secrets, and loaded again by the worker.
-    assert results["told"] == [[["web", "context-0005", 200]] * 8] * WORKERS
+    assert results["results"] == [[["web", "context-0005", 200]] * 8] * WORKERS
     # Sending a client, or a config that contains a secret, is an error that says what to send instead.
     for case in ("live", "closure"):
         assert "ConfigError: Client cannot be pickled or copied" in results[case]

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from kubeauth.testing import APIServer, Authority, PluginScript
-from tests.support.gunicorn import LONG, WORKERS, Gunicorn, Together, gunicorn
-from tests.support.issuer import Issuer, Witness, known
+from tests.support.gunicorn import LONG, WORKERS, BarrierEndpoint, Gunicorn, gunicorn
+from tests.support.issuer import Issuer, RequestRecorder, authenticate
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="requires os.fork"),
@@ -35,7 +35,7 @@ def plugin(tmp_path: Path) -> PluginScript:
 
 @pytest.fixture
 def kubeconfig(server: APIServer, plugin: PluginScript, tmp_path: Path) -> str:
-    Together(server)
+    BarrierEndpoint(server)
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(server.kubeconfig({"exec": plugin.exec_config()})))
     return str(path)
@@ -51,23 +51,23 @@ def test_each_worker_runs_the_plugin_once(
     options: list[str], client_created: str, kubeconfig: str, plugin: PluginScript
 ) -> None:
     with gunicorn(APP, *options, KUBECONFIG=kubeconfig, MADE=client_created) as server:
-        first = server.ask_all()
+        first = server.request_all()
         assert len(first) == len(plugin.runs) == WORKERS
-        server.ask_all()
+        server.request_all()
         assert len(plugin.runs) == WORKERS
 
         # A killed worker is replaced, and the new one runs the plugin.
         os.kill(min(first), signal.SIGKILL)
-        second = server.ask_all()
+        second = server.request_all()
         assert min(first) not in second
         assert len(second - first) == 1
         assert len(plugin.runs) == WORKERS + 1
 
         # All workers are replaced by a reload; meanwhile the old ones may respond, with their cached credential.
         server.signal(signal.SIGHUP)
-        while (server.ask_all() | second) == second:
+        while (server.request_all() | second) == second:
             pass
-        while server.ask_all() & second:
+        while server.request_all() & second:
             pass
         assert len(plugin.runs) == len(server.served) == 2 * WORKERS + 1
 
@@ -80,7 +80,7 @@ def test_an_async_client_created_before_the_fork_works_in_each_worker(
         ASGI, "--preload", "--worker-class", "asgi", KUBECONFIG=kubeconfig, MADE="at import"
     ) as server:
         for _ in range(5):
-            server.ask_all()
+            server.request_all()
         assert len(plugin.runs) == len(server.served)
 
 
@@ -96,7 +96,7 @@ class Load:
     def _send_requests(self) -> None:
         while not self._stop.is_set():
             try:
-                response = self._server.ask("/work")
+                response = self._server.request("/work")
             except httpx.HTTPError as error:
                 self.failures.append(error)
             else:
@@ -117,7 +117,7 @@ class Load:
 
 @pytest.fixture
 def strict_server(authority: Authority) -> Iterator[APIServer]:
-    with APIServer(authority=authority, authenticate=known) as it:
+    with APIServer(authority=authority, authenticate=authenticate) as it:
         yield it
 
 
@@ -127,7 +127,7 @@ def test_no_request_fails_while_tokens_and_certificates_rotate_in_all_workers(
     app: str, strict_server: APIServer, tmp_path: Path
 ) -> None:
     """The server records whether each credential was valid when its request was sent."""
-    witness = Witness(strict_server)
+    recorder = RequestRecorder(strict_server)
     issuer = Issuer(tmp_path, strict_server.authority, lifetime=4.0)
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(strict_server.kubeconfig({"exec": issuer.exec_config()})))
@@ -135,20 +135,20 @@ def test_no_request_fails_while_tokens_and_certificates_rotate_in_all_workers(
 
     try:
         with gunicorn(app, *options, KUBECONFIG=str(path), MADE="at import") as server, Load(server) as load:
-            wait_for_tokens(witness, 3 * WORKERS)
+            wait_for_tokens(recorder, 3 * WORKERS)
             server.signal(signal.SIGHUP)
-            wait_for_tokens(witness, 6 * WORKERS)
+            wait_for_tokens(recorder, 6 * WORKERS)
     finally:
         issuer.close()
 
     assert load.failures == []
-    assert witness.stale == []
-    assert max(len(witness.certificates), len(witness.tokens)) <= issuer.runs
+    assert recorder.stale == []
+    assert max(len(recorder.certificates), len(recorder.tokens)) <= issuer.runs
     assert len(server.served) > WORKERS or app == ASGI
 
 
-def wait_for_tokens(witness: Witness, count: int) -> None:
+def wait_for_tokens(recorder: RequestRecorder, count: int) -> None:
     end = time.monotonic() + LONG
-    while len(witness.tokens) < count:
-        assert time.monotonic() < end, f"the server received {len(witness.tokens)} of {count} tokens"
+    while len(recorder.tokens) < count:
+        assert time.monotonic() < end, f"the server received {len(recorder.tokens)} of {count} tokens"
         time.sleep(0.05)
