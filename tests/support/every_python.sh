@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the suite on every CPython >= 3.11 that this machine has, each in a venv of its own.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 candidates() {
   for name in python3 python3.11 python3.12 python3.13 python3.14 python3.15; do command -v "$name" || true; done
