@@ -51,12 +51,8 @@ def test_copy_request_copies_all_attributes_but_the_headers(library: Library) ->
     assert type(copy) is library.Request
     assert copy.headers is headers
     assert request.headers["A"] == "1"
-    assert (copy.method, copy.url, copy.content, copy.extensions) == (
-        "POST",
-        request.url,
-        b"body",
-        {"timeout": {}},
-    )
+    assert (copy.method, copy.url) == ("POST", request.url)
+    assert (copy.content, copy.extensions) == (b"body", {"timeout": {}})
     assert copy.stream is request.stream
     # The copy has only what is in __dict__, so no base may have slots.
     assert copy.__dict__.keys() == request.__dict__.keys()
@@ -87,7 +83,6 @@ def test_a_sent_body_is_consumed_unless_it_is_bytes(library: Library, tmp_path: 
             assert _compat.is_body_consumed(stream)
 
     from_bytes = library.Request("POST", "https://a.example", content=b"body").stream
-
     assert b"".join(from_bytes) == b"body"
     assert not _compat.is_body_consumed(from_bytes)
 
@@ -120,9 +115,7 @@ def test_discarded_content_is_in_no_attribute_and_no_pickle(library: Library) ->
 
 
 @both_libraries
-def test_a_closed_connection_is_distinguished_from_an_invalid_response(
-    library: Library,
-) -> None:
+def test_a_closed_connection_is_distinguished_from_an_invalid_response(library: Library) -> None:
     def get_error_message(response: bytes) -> str:
         with RawServer(once(response)) as server, library.Client() as client:
             with pytest.raises(library.RemoteProtocolError) as raised:
@@ -254,7 +247,6 @@ def test_the_proxy_of_aiohttp_is_removed_from_an_error() -> None:
         "a.example", 443, True, True, URL("http://user:sentinel@proxy.example"), None, None, None
     )
     error = aiohttp.ClientConnectorError(key, OSError(111, "refused"))
-
     assert "sentinel" in repr(error)
 
     _compat.hide_proxy(error)
@@ -288,14 +280,13 @@ def test_suspended_frames_are_recognised() -> None:
 
     generator = generate()
     next(generator)
-
     assert _compat.is_suspended(generator.gi_frame)
 
     coroutine: Any = wait()
     coroutine.send(None)
     assert _compat.is_suspended(coroutine.cr_frame)
-
     coroutine.close()
+
     asyncio.run(take())
 
 
@@ -370,7 +361,6 @@ def test_other_runtime_errors_are_not_out_of_threads() -> None:
 def test_actions_and_flags_of_an_argument_parser() -> None:
     parser = argparse.ArgumentParser(add_help=False)
     path = parser.add_argument("path")
-
     context = parser.add_argument("-c", "--context")
 
     assert _compat.argparse_actions(parser) == [path, context]

@@ -84,9 +84,7 @@ def test_slow_readers_above_a_tenth_of_the_limit_are_evicted_first() -> None:
         assert limit.on_request_started(connection)
         limit.on_response_started(connection)
     limit.on_request_completed("slow-0")
-
     assert limit.on_request_started("slow-0")
-
     limit.on_response_started("slow-0")  # its second response, so it is the newest
     limit.on_response_started("slow-1")  # another part of the same response
     assert limit.on_request_started("slow-1")  # not in progress before the response was sent

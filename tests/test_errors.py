@@ -96,14 +96,9 @@ def test_several_problems_are_listed_as_by_client_go_and_then_explained() -> Non
 
 
 def test_control_characters_are_escaped_and_long_text_is_truncated() -> None:
-    clear_screen = "\x1b[2J"
-    error = KubeConfigError.from_problems(
-        [
-            Problem(
-                f"m{clear_screen}", f"/p{clear_screen}", f"f{clear_screen}" + "x" * 9999, f"h{clear_screen}"
-            )
-        ]
-    )
+    escape = "\x1b[2J"
+    long_field = f"f{escape}" + "x" * 9999
+    error = KubeConfigError.from_problems([Problem(f"m{escape}", f"/p{escape}", long_field, f"h{escape}")])
 
     assert "\x1b" not in str(error)
     for part in ("mU+001B", "/pU+001B", "fU+001B", "hU+001B"):
@@ -111,12 +106,11 @@ def test_control_characters_are_escaped_and_long_text_is_truncated() -> None:
     assert len(str(error)) < 2_000
 
     (problem,) = error.problems
-
     assert "\x1b" not in problem.message + problem.hint + (problem.field or "")
 
     assert len(Problem("m", "/" + "x" * 9999).place) < 1_000
     assert len(Problem("m", hint="x" * 9999).hint) < 1_000
-    assert str(KubeAuthError(f"two\nlines\tand{clear_screen}")) == "two\nlines\tandU+001B[2J"
+    assert str(KubeAuthError(f"two\nlines\tand{escape}")) == "two\nlines\tandU+001B[2J"
 
 
 def test_only_the_first_twenty_problems_are_listed() -> None:

@@ -285,7 +285,7 @@ def test_read_json_does_not_count_commas_in_strings_as_values(before: str) -> No
         read_json(b'{"a": "' + before.encode() + b'", "b": [' + b"1," * 1_000_001 + b"1]}")
 
 
-def test_strings_are_counted_as_values() -> None:
+def test_commas_in_many_short_strings_are_counted_as_values() -> None:
     with pytest.raises(DocumentError, match="more than 1,000,000 values"):
         read_json(b"[" + b'",,,,,,,,",' * 120_000 + b"1]")
 
@@ -329,18 +329,10 @@ def test_copy_plain_copies_and_validates_parsed_documents() -> None:
     with pytest.raises(DocumentError, match="nested more than"):
         copy_plain(cycle)
 
-    for unsupported in (
-        object(),
-        b"bytes",
-        {1, 2},
-        float("inf"),
-        {None: 1},
-        {(1, 2): 3},
-        10**400,
-        {10**5000: 1},
-    ):
+    unsupported = [object(), b"bytes", {1, 2}, float("inf"), {None: 1}, {(1, 2): 3}, 10**400, {10**5000: 1}]
+    for value in unsupported:
         with pytest.raises(DocumentError):
-            copy_plain({"a": unsupported})
+            copy_plain({"a": value})
 
     assert copy_plain({"n": 2**70, "b": True, "s": "\ud800"}) == {"n": float(2**70), "b": True, "s": "\ufffd"}
 
