@@ -84,11 +84,20 @@ test-oracle: $(READY) oracle ## Compare with client-go (needs Go) and kubectl, w
 	$(PYTEST) -q -m oracle -rs -n 2 --dist worksteal
 
 .PHONY: e2e
-e2e: $(READY) ## Run the end-to-end tests: a real API server, real plugins, real clients (needs Go and Debian's packages)
+e2e: $(READY) ## Run the end-to-end tests: a real API server, real plugins, real clients (needs Go and Debian packages)
 	$(BIN)/python -m tests.e2e.prepare
-	$(PYTEST) -q -m e2e tests/e2e -n 2 --dist worksteal $(E2E_ARGS)
-	kubectl=$$($(BIN)/python -m tests.e2e.prepare --kubectl); \
-	PATH="$$(dirname "$$kubectl"):$$PATH" $(PYTEST) -q -m oracle tests/differential -n 2 --dist worksteal
+	$(run_e2e)
+
+.PHONY: e2e-full
+e2e-full: $(READY) ## The same, with the third-party plugins that take minutes to build
+	$(BIN)/python -m tests.e2e.prepare --full
+	$(run_e2e)
+
+define run_e2e
+$(PYTEST) -q -m e2e tests/e2e -rs -n 2 --dist worksteal $(E2E_ARGS)
+kubectl=$$($(BIN)/python -m tests.e2e.prepare --kubectl); \
+PATH="$$(dirname "$$kubectl"):$$PATH" $(PYTEST) -q -m oracle tests/differential -n 2 --dist worksteal
+endef
 
 .PHONY: attacks
 attacks: $(READY) ## Run the tests with hostile input, and write the table of them in docs/security.md

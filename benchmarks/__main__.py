@@ -121,8 +121,8 @@ def go_programs(console: Console) -> tuple[Path | None, str | None]:
     flags = ["-ldflags", "-s -w"]
     try:
         with console.status("go build: the server, and client-go"):
-            server = tools.go_folder("bench-server", folder / "server", "1", flags=flags)
-            client = tools.go_folder("bench-client", folder / "client", "1", flags=flags)
+            server = tools.go_folder("bench-server", folder / "server", "1", flags=flags).build()
+            client = tools.go_folder("bench-client", folder / "client", "1", flags=flags).build()
     except tools.Missing as error:
         console.print(f"Without client-go, and with a slower server: {error}")
         return None, None

@@ -107,8 +107,8 @@ def table_of(clients: int, contenders: list[Contender]) -> Table:
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
     flags = ["-ldflags", "-s -w"]
-    server = tools.go_folder("bench-server", GO / "server", "1", flags=flags)
-    load = tools.go_folder("bench-load", GO / "load", "1", flags=flags)
+    server = tools.go_folder("bench-server", GO / "server", "1", flags=flags).build()
+    load = tools.go_folder("bench-load", GO / "load", "1", flags=flags).build()
     with tempfile.TemporaryDirectory() as folder, served(Path(folder), server) as api, ExitStack() as stack:
         api.set("proxy")
         kubeconfig = ["--kubeconfig", api.with_token("proxy"), "--port", "0"]
