@@ -43,7 +43,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.e2e.prepare", description=__doc__)
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--kubectl", action="store_true", help="only print the path of kubectl")
-    group.add_argument("--full", action="store_true", help="also build the plugins that take minutes to build")
+    group.add_argument(
+        "--full", action="store_true", help="also build the plugins that take minutes to build"
+    )
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _exit)  # so that files of unfinished downloads and builds are removed
     try:

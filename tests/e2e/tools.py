@@ -75,7 +75,9 @@ def _unpack_once(program: str, package: str) -> Path:
     root = CACHE / "debian" / package
     if not root.exists():
         if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
-            raise Missing(f"{program}: there is no apt-get on this machine. Install {package}, or put {program} on PATH.")
+            raise Missing(
+                f"{program}: there is no apt-get on this machine. Install {package}, or put {program} on PATH."
+            )
         _create(root, lambda new: _unpack(package, new))
     return root
 

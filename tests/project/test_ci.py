@@ -1,57 +1,166 @@
-"""What `.ci/run` does, and `make e2e` where there is no real API server to be had."""
+"""`.ci/run`, and the preparation of programs for `make e2e`."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
+
+from tests.e2e import third_party
+from tests.support.residue import is_alive, wait_until
 
 ROOT = Path(__file__).parents[2]
 
 
-def prepare(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """On a machine with neither Go nor apt-get."""
+def prepare(
+    cache: Path, *arguments: str, path: Path | None = None, **environ: str
+) -> subprocess.CompletedProcess[str]:
+    """On a machine with the programs in `path` only: by default, none."""
     return subprocess.run(
         [sys.executable, "-m", "tests.e2e.prepare", *arguments],
         cwd=ROOT,
-        env={**os.environ, "PATH": str(cache), "KUBEAUTH_E2E_CACHE": str(cache)},
+        env={**os.environ, "PATH": str(path or cache), "KUBEAUTH_E2E_CACHE": str(cache), **environ},
         capture_output=True,
         text=True,
         check=False,
     )
 
 
-def test_what_is_missing_is_said_and_is_no_success(tmp_path: Path) -> None:
+def test_prepare_reports_missing_programs_and_fails(tmp_path: Path) -> None:
     ran = prepare(tmp_path)
     assert ran.returncode == 3
-    assert "kube: no Go here to build it with" in ran.stdout
-    assert "Plugins of others were not looked for" in ran.stderr
+    assert "kube: there is no Go on this machine to build it" in ran.stdout
+    assert "Third-party plugins were not prepared" in ran.stderr
     assert "Traceback" not in ran.stderr
 
 
-def test_without_kubectl_nothing_is_printed_for_it(tmp_path: Path) -> None:
+def test_prepare_does_not_print_a_path_of_kubectl_where_it_is_missing(tmp_path: Path) -> None:
     ran = prepare(tmp_path, "--kubectl")
-    assert (ran.returncode, ran.stdout, ran.stderr) == (3, "", "kube: no Go here to build it with\n")
+    missing = "kube: there is no Go on this machine to build it\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (3, "", missing)
 
 
-def test_prepare_explains_itself_and_refuses_what_it_does_not_know(tmp_path: Path) -> None:
-    assert "--kubectl" in prepare(tmp_path, "--help").stdout
-    refused = prepare(tmp_path, "--nonsense")
-    assert (refused.returncode, refused.stdout) == (2, "")
+@pytest.mark.parametrize("arguments", [("--nonsense",), ("--full", "--kubectl")])
+def test_prepare_rejects_wrong_arguments(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    ran = prepare(tmp_path, *arguments)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "usage: python -m tests.e2e.prepare" in ran.stderr
 
 
-# Stands in for `make`: reports how it was called, and makes a Python that does so too.
+# Logs how it is called, and creates the file that `go build -o FILE` or `go install` creates.
+GO = """#!/bin/sh
+echo "$*" >>"$GO_LOG"
+case "$1" in
+  build) while [ "$1" != -o ]; do shift; done; : >"$2" ;;
+  install) : >"$GOBIN/program" ;;
+esac
+"""
+SLOW_PLUGINS = {
+    "aws-iam-authenticator": "sigs.k8s.io/aws-iam-authenticator/cmd/aws-iam-authenticator@",
+    "azure-kubelogin": "github.com/Azure/kubelogin@",
+}
+
+
+class Machine:
+    """Has every program that the end-to-end tests need but those that Go builds."""
+
+    def __init__(self, directory: Path) -> None:
+        self.cache = directory / "cache"
+        self.bin = directory / "bin"
+        self._go_log = directory / "go.log"
+        self.bin.mkdir()
+        for name in ("etcd", "prometheus", "promtool", "docker-registry", "skopeo", "htpasswd", "chromium"):
+            self._write(self.bin / name, "#!/bin/sh\n")
+        self._write(self.bin / "go", GO)
+        # The one that comes from PyPI.
+        aws = self.cache / "pypi" / f"awscli-{third_party.AWSCLI}" / "bin" / "aws"
+        aws.parent.mkdir(parents=True)
+        self._write(aws, "#!/bin/sh\n")
+
+    def prepare(self, *arguments: str) -> tuple[str, str]:
+        """What it prints, and how it called Go."""
+        self._go_log.write_text("")
+        ran = prepare(self.cache, *arguments, path=self.bin, GO_LOG=str(self._go_log))
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout, self._go_log.read_text()
+
+    def _write(self, path: Path, script: str) -> None:
+        path.write_text(script)
+        path.chmod(0o700)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_only_e2e_full_builds_the_plugins_that_take_minutes(machine: Machine) -> None:
+    printed, built = machine.prepare()
+    for name, package in SLOW_PLUGINS.items():
+        assert f"{name}: not built; `make e2e-full` builds it" in printed
+        assert package not in built
+    for name in ("kube", "kubeadm", "int128-kubelogin"):
+        assert f"/{name} -ldflags" in built
+
+    printed, built = machine.prepare("--full")
+    for package in SLOW_PLUGINS.values():
+        assert package in built
+    assert "e2e-full" not in printed
+
+
+def test_programs_that_are_built_are_used_and_not_built_again(machine: Machine) -> None:
+    machine.prepare("--full")
+    printed, built = machine.prepare()
+    assert built == ""
+    for name in SLOW_PLUGINS:
+        (path,) = machine.cache.glob(f"go/{name}-*/{name}")
+        assert str(path) in printed
+
+
+@pytest.mark.parametrize(("target", "arguments"), [("e2e", ""), ("e2e-full", " --full")])
+def test_make_prepares_the_programs_before_the_end_to_end_tests(target: str, arguments: str) -> None:
+    dry_run = ["make", "-n", target]
+    ran = subprocess.run(dry_run, cwd=ROOT, capture_output=True, text=True, check=True)
+    commands = [
+        line for line in ran.stdout.splitlines() if "tests.e2e.prepare" in line or "tests/e2e" in line
+    ]
+    assert commands[0] == f".venv/bin/python -m tests.e2e.prepare{arguments}"
+    assert " -m e2e tests/e2e " in commands[1]
+
+
+@pytest.mark.slow
+def test_tests_of_a_plugin_that_is_not_built_are_skipped(machine: Machine) -> None:
+    test = "tests/e2e/test_third_party_plugins.py::test_where_it_is_not_installed_the_hint_is_shown"
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rs", *(f"{test}[{name}]" for name in SLOW_PLUGINS)],
+        cwd=ROOT,
+        env={**os.environ, "PATH": str(machine.bin), "KUBEAUTH_E2E_CACHE": str(machine.cache)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout
+    assert ran.stdout.splitlines()[-1].startswith(f"{len(SLOW_PLUGINS)} skipped")
+    for name in SLOW_PLUGINS:
+        assert f"{name}: not built; `make e2e-full` builds it" in ran.stdout
+
+
+# Stands in for `make`: reports how it was called; `make venv` creates a Python that does so too.
 MAKE = """#!/bin/sh
-mkdir -p .venv/bin
-cat >.venv/bin/python <<'END'
+if [ "$1" = venv ]; then
+  mkdir -p .venv/bin
+  cat >.venv/bin/python <<'END'
 #!/bin/sh
 echo "called: .venv/bin/python $*"
-exit {prepared}
+{prepare}
 END
-chmod +x .venv/bin/python
+  chmod +x .venv/bin/python
+fi
 echo "called: make $*"
 case "$1" in test-full|demo)
   echo "$1 in: $PWD"
@@ -60,6 +169,9 @@ case "$1" in test-full|demo)
   echo "$1 kubeconfig: $(ls "$KUBECONFIG" 2>/dev/null || echo missing)"
   echo "$1 umask: $(umask)"
   echo "$1 repository: $(git rev-parse --absolute-git-dir)"
+esac
+case "$1" in
+  {commands}
 esac
 [ "$1" != "{fails}" ]
 """
@@ -81,9 +193,18 @@ class Checkout:
         for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
             subprocess.run([*git, *command], check=True)
 
-    def run(self, *, prepared: int = 0, fails: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self,
+        *,
+        prepare: str = "exit 0",
+        fails: str = "",
+        commands: Mapping[str, str] = MappingProxyType({}),
+        **environ: str,
+    ) -> subprocess.CompletedProcess[str]:
+        """With shell commands for the preparation, and for targets of `make`."""
         make = self.bin / "make"
-        make.write_text(MAKE.format(prepared=prepared, fails=fails))
+        cases = "\n  ".join(f"{target}) {command} || exit 1 ;;" for target, command in commands.items())
+        make.write_text(MAKE.format(prepare=prepare, fails=fails, commands=cases or "none) ;;"))
         make.chmod(0o700)
         path = f"{self.bin}:{os.environ['PATH']}"
         return subprocess.run(
@@ -110,7 +231,7 @@ def checkout(tmp_path: Path) -> Checkout:
 def test_the_end_to_end_tests_are_skipped_loudly_and_only_where_they_cannot_run(
     prepared: int, exit_code: int, is_tried: bool, is_skipped: bool, checkout: Checkout
 ) -> None:
-    ran = checkout.run(prepared=prepared)
+    ran = checkout.run(prepare=f"exit {prepared}")
     assert ran.returncode == exit_code, ran.stderr
     assert "called: .venv/bin/python -m tests.e2e.prepare\n" in ran.stdout
     assert ("called: make e2e\n" in ran.stdout) is is_tried
@@ -138,6 +259,29 @@ def test_the_tests_and_the_demo_run_as_on_the_machine_of_a_newcomer(step: str, c
     assert reported["home"] == "./.docker/config.json ./.kube/config ./.kube/kuberc ./.netrc"
     assert reported["kubeconfig"] == "missing"
     assert reported["umask"] == "0077"
+
+
+def test_load_tests_wait_for_the_preparation_and_earlier_steps_do_not(checkout: Checkout) -> None:
+    documented, prepared = checkout.bin / "documented", checkout.bin / "prepared"
+    ran = checkout.run(
+        prepare=f"until [ -e '{documented}' ]; do sleep 0.05; done; sleep 0.2; touch '{prepared}'",
+        commands={"docs": f"touch '{documented}'", "test-load": f"[ -e '{prepared}' ]"},
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "called: make e2e\n" in ran.stdout
+
+
+def test_a_preparation_that_still_runs_is_stopped_with_its_children(checkout: Checkout) -> None:
+    pids = checkout.bin / "pids"
+    ran = checkout.run(
+        prepare=f"sleep 600 & echo $$ $! >'{pids}.new'; mv '{pids}.new' '{pids}'; wait",
+        fails="lint",
+        commands={"lint": f"until [ -e '{pids}' ]; do sleep 0.05; done"},
+    )
+    assert ran.returncode == 1
+    started = [int(pid) for pid in pids.read_text().split()]
+    wait_until(lambda: not any(map(is_alive, started)))
+    assert list(checkout.scratch.iterdir()) == []
 
 
 @pytest.mark.parametrize("fails", ["", "lint", "test-full", "demo"])
