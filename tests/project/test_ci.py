@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -120,6 +121,23 @@ def test_programs_that_are_built_are_used_and_not_built_again(machine: Machine) 
     for name in SLOW_PLUGINS:
         (path,) = machine.cache.glob(f"go/{name}-*/{name}")
         assert str(path) in printed
+
+
+def test_an_interrupted_build_leaves_no_files(machine: Machine) -> None:
+    (machine.bin / "go").write_text('#!/bin/sh\n[ "$1" != build ] || exec /bin/sleep 600\n')
+    running = subprocess.Popen(
+        [sys.executable, "-m", "tests.e2e.prepare"],
+        cwd=ROOT,
+        env={**os.environ, "PATH": str(machine.bin), "KUBEAUTH_E2E_CACHE": str(machine.cache)},
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    wait_until(lambda: any(machine.cache.glob("go/.*")))
+
+    os.killpg(running.pid, signal.SIGTERM)
+
+    assert running.wait() == 128 + signal.SIGTERM
+    assert list((machine.cache / "go").iterdir()) == []
 
 
 @pytest.mark.parametrize(("target", "arguments"), [("e2e", ""), ("e2e-full", " --full")])
