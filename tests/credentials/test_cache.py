@@ -1,4 +1,4 @@
-"""Clients that are configured alike share one credential, and nothing is kept for ever (C1-C4, C22)."""
+"""Clients with equal configurations share one credential source, which is evicted when unused (C1-C4, C22)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import weakref
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +24,24 @@ PLAIN = ExecConfig(command="p", api_version=V1, interactive_mode="Never")
 
 
 def config(plugin: ExecConfig, **fields: Any) -> ClientConfig:
-    given: dict[str, Any] = {"server": "https://h:6443", "exec": plugin}
-    return ClientConfig(**(given | fields))
+    defaults: dict[str, Any] = {"server": "https://h:6443", "exec": plugin}
+    return ClientConfig(**(defaults | fields))
 
 
 class Sources:
-    """A registry of one's own, with all that it needs."""
+    """A SourceCache that no other test uses."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self._shared = SourceCache()
+        self._cache = SourceCache()
 
-    def of(self, plugin: ExecConfig, clock: FakeClock | None = None, **fields: Any) -> Any:
-        given = config(plugin, **fields), plugin, clock or self.clock, NullObserver()
-        return plugin_source(*given, shared=self._shared)
+    def get(self, plugin: ExecConfig, clock: FakeClock | None = None, **fields: Any) -> Any:
+        return plugin_source(
+            config(plugin, **fields), plugin, clock or self.clock, NullObserver(), shared=self._cache
+        )
 
 
-DIFFERENT: list[dict[str, Any]] = [
+EXEC_FIELDS: list[dict[str, Any]] = [
     {"command": "q"},
     {"args": ("x",)},
     {"args": ("x", "y")},
@@ -64,11 +66,11 @@ DIFFERENT: list[dict[str, Any]] = [
 ]
 
 
-def test_whatever_differs_makes_another_source_c2_p10_t1() -> None:
+def test_any_different_exec_field_is_another_source_c2_p10_t1() -> None:
     sources = Sources()
-    made = [sources.of(replace(PLAIN, **fields)) for fields in [{}, *DIFFERENT]]
-    assert len(set(made)) == len(DIFFERENT) + 1
-    assert [sources.of(replace(PLAIN, **fields)) for fields in [{}, *DIFFERENT]] == made
+    created = [sources.get(replace(PLAIN, **fields)) for fields in [{}, *EXEC_FIELDS]]
+    assert len(set(created)) == len(EXEC_FIELDS) + 1
+    assert [sources.get(replace(PLAIN, **fields)) for fields in [{}, *EXEC_FIELDS]] == created
 
 
 @each_case(
@@ -83,139 +85,150 @@ def test_whatever_differs_makes_another_source_c2_p10_t1() -> None:
     ],
     ids=lambda fields: next(iter(fields)),
 )
-def test_the_cluster_counts_only_if_the_plugin_is_told_of_it_c3(fields: dict[str, Any]) -> None:
+def test_cluster_fields_matter_only_with_provide_cluster_info_c3(fields: dict[str, Any]) -> None:
     sources = Sources()
-    assert sources.of(PLAIN) is sources.of(PLAIN, **fields)
-    told = replace(PLAIN, provide_cluster_info=True)
-    assert sources.of(told) is not sources.of(told, **fields)
+    with_cluster_info = replace(PLAIN, provide_cluster_info=True)
+
+    assert sources.get(PLAIN) is sources.get(PLAIN, **fields)
+    assert sources.get(with_cluster_info) is not sources.get(with_cluster_info, **fields)
 
 
 def test_another_clock_is_another_source() -> None:
     sources = Sources()
-    assert sources.of(PLAIN) is not sources.of(PLAIN, clock=FakeClock())
+    assert sources.get(PLAIN) is not sources.get(PLAIN, clock=FakeClock())
 
 
-def test_what_cannot_be_told_is_an_error_each_time_c4(tmp_path: Path) -> None:
+def test_a_missing_ca_file_is_an_error_until_it_exists_c4(tmp_path: Path) -> None:
     sources = Sources()
-    told = replace(PLAIN, provide_cluster_info=True)
+    plugin = replace(PLAIN, provide_cluster_info=True)
     path = tmp_path / "ca.pem"
+
     for _ in range(2):
         with pytest.raises(errors.KubeConfigError, match="failed to load CA bundle for execProvider"):
-            sources.of(told, ca_file=str(path))
+            sources.get(plugin, ca_file=str(path))
+
     path.write_bytes(b"ca")
-    sources.of(told, ca_file=str(path))
+    sources.get(plugin, ca_file=str(path))
 
 
 @pytest.mark.parametrize("value", [object(), float("nan"), {"a": {1, 2}}], ids=["object", "nan", "set"])
-def test_a_cluster_config_that_is_no_json(value: object) -> None:
+def test_cluster_config_must_be_json(value: object) -> None:
     with pytest.raises(errors.ConfigError, match="cluster_config must be JSON"):
-        Sources().of(replace(PLAIN, cluster_config=value))
+        Sources().get(replace(PLAIN, cluster_config=value))
 
 
-class TestHowLongItIsKept:
+class TestEviction:
     def plugin(self, script: PluginScript, *args: str) -> ExecConfig:
         return replace(PLAIN, command=str(script.path), args=args)
 
-    def test_until_its_credential_is_over(self, tmp_path: Path) -> None:
+    def test_an_unused_source_is_evicted_when_its_credential_has_expired(self, tmp_path: Path) -> None:
         script = PluginScript(tmp_path)
         sources = Sources()
-        end = sources.clock.time() + 100
-        script.answer(stdout=answer("t", end))
-        source = weakref.ref(sources.of(self.plugin(script)))
-        kept = source()
-        assert kept is not None
-        kept.get()
-        del kept
+        script.answer(stdout=exec_credential("t", sources.clock.time() + 100))
+        source = weakref.ref(sources.get(self.plugin(script)))
+        referent = source()
+        assert referent is not None
+        referent.get()
+        del referent
         gc.collect()
         assert source() is not None
+
         sources.clock.advance(101)
-        sources.of(self.plugin(script, "another"))
+        sources.get(self.plugin(script, "another"))
         gc.collect()
+
         assert source() is None
 
-    def test_or_until_64_newer_ones_came(self) -> None:
+    def test_an_unused_source_is_evicted_after_64_newer_ones(self) -> None:
         sources = Sources()
-        first = weakref.ref(sources.of(PLAIN))
+        first = weakref.ref(sources.get(PLAIN))
         for number in range(63):
-            sources.of(replace(PLAIN, args=(str(number),)))
+            sources.get(replace(PLAIN, args=(str(number),)))
         gc.collect()
         assert first() is not None
-        sources.of(replace(PLAIN, args=("63",)))
+
+        sources.get(replace(PLAIN, args=("63",)))
         gc.collect()
         assert first() is None
 
-    def test_but_not_if_it_knows_what_stands_nowhere_else(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A refresh-token that was replaced, and could not be written anywhere."""
+    def test_a_source_with_an_unsaved_refresh_token_is_not_evicted(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The issuer rotated the refresh token, and the new one could not be written to the kubeconfig."""
         sources = Sources()
-        first = weakref.ref(kept := sources.of(PLAIN))
+        first = weakref.ref(source := sources.get(PLAIN))
 
         def is_first(provider: object) -> bool:
-            return (source := first()) is not None and source.provider is provider
+            return (referent := first()) is not None and referent.provider is provider
 
-        monkeypatch.setattr(type(kept.provider), "holds_unsaved_token", property(is_first))
-        del kept
+        monkeypatch.setattr(type(source.provider), "holds_unsaved_token", property(is_first))
+        del source
+
         for number in range(100):
-            sources.of(replace(PLAIN, args=(str(number),)))
+            sources.get(replace(PLAIN, args=(str(number),)))
         gc.collect()
         assert first() is not None
 
-    def test_what_is_asked_for_again_is_as_good_as_new(self) -> None:
+    def test_a_source_that_is_requested_again_is_not_evicted(self) -> None:
         sources = Sources()
-        first = weakref.ref(sources.of(PLAIN))
+        first = weakref.ref(sources.get(PLAIN))
         for number in range(100):
-            sources.of(replace(PLAIN, args=(str(number),)))
-            sources.of(PLAIN)
+            sources.get(replace(PLAIN, args=(str(number),)))
+            sources.get(PLAIN)
         gc.collect()
+
         assert first() is not None
 
-    def test_and_then_for_as_long_as_somebody_uses_it(self) -> None:
+    def test_a_source_in_use_is_not_evicted(self) -> None:
         sources = Sources()
-        first = sources.of(PLAIN)
+        first = sources.get(PLAIN)
         for number in range(100):
-            sources.of(replace(PLAIN, args=(str(number),)))
+            sources.get(replace(PLAIN, args=(str(number),)))
         gc.collect()
-        assert sources.of(PLAIN) is first
 
-    def test_a_client_for_each_task_is_not_a_run_for_each_task_c22_t33(
+        assert sources.get(PLAIN) is first
+
+    def test_successive_clients_share_one_plugin_run_c22_t33(
         self, tmp_path: Path, server: APIServer, clock: FakeClock
     ) -> None:
         script = PluginScript(tmp_path)
         script.answer(token="alices-token")
         document = server.kubeconfig({"exec": script.exec_config()})
+
         for _ in range(5):
             with Client(load_config(document), clock=clock) as client:
                 assert client.get("/version").status_code == 200
             gc.collect()
+
         assert len(script.runs) == 1
 
 
-def answer(token: str, expires: float) -> str:
-    from datetime import UTC, datetime
-
+def exec_credential(token: str, expires: float) -> str:
     status = {"token": token, "expirationTimestamp": datetime.fromtimestamp(expires, UTC).isoformat()}
     return json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": status})
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
-def test_a_child_has_the_credential_and_runs_its_own_plugin(
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_forked_child_uses_the_cached_credential_and_refreshes_it_itself(
     tmp_path: Path, server: APIServer, clock: FakeClock
 ) -> None:
-    """Made before a fork, used after it: what was cached is still there, and what is over is renewed."""
     script = PluginScript(tmp_path)
-    script.answer(stdout=answer("alices-token", clock.time() + 100))
+    script.answer(stdout=exec_credential("alices-token", clock.time() + 100))
     with Client(load_config(server.kubeconfig({"exec": script.exec_config()})), clock=clock) as client:
         assert client.get("/version").status_code == 200
+
         child = os.fork()
         if child == 0:
             status = 1
             try:
-                first = client.get("/version").status_code == 200 and len(script.runs) == 1
+                used_cached = client.get("/version").status_code == 200 and len(script.runs) == 1
                 clock.advance(101)
-                script.answer(stdout=answer("alices-token", clock.time() + 100))
-                second = client.get("/version").status_code == 200 and len(script.runs) == 2
-                status = 0 if first and second else 2
+                script.answer(stdout=exec_credential("alices-token", clock.time() + 100))
+                refreshed = client.get("/version").status_code == 200 and len(script.runs) == 2
+                status = 0 if used_cached and refreshed else 2
             finally:
                 os._exit(status)
+
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert client.get("/version").status_code == 200
         assert len(script.runs) == 2

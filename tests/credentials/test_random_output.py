@@ -1,6 +1,6 @@
-"""Whatever a plugin prints: a credential, or an error of ours that names what is wrong (X30-X42).
+"""Random output of a plugin is a credential or a PluginOutputError with a reason (X30-X42).
 
-From its output to the credential that a source holds: certificates are parsed, tokens and dates looked at.
+This covers the whole path from stdout to the cached credential, with tokens, certificates and dates.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from tests.support.scripted import ScriptedPlugin
 PAIR = Authority().client("alice")
 
 
-class Says(ScriptedPlugin):
+class PrintingPlugin(ScriptedPlugin):
     """A plugin that has printed `output`."""
 
     def __init__(self, clock: FakeClock, output: bytes) -> None:
         super().__init__(clock)
         self._output = output
 
-    def fetch(self, _is_wanted: object) -> ProviderCredential:
-        answer = decode_output(self._output, V1)
-        if isinstance(answer, InvalidOutput):
-            raise output_error(self.command, answer.reason, answer.advice)
-        return answer
+    def fetch(self, _is_cancelled: object) -> ProviderCredential:
+        decoded = decode_output(self._output, V1)
+        if isinstance(decoded, InvalidOutput):
+            raise output_error(self.command, decoded.reason, decoded.advice)
+        return decoded
 
 
-def damaged(text: str) -> st.SearchStrategy[str]:
+def corrupt(text: str) -> st.SearchStrategy[str]:
     return st.builds(
-        lambda at, gone, noise: text[:at] + noise + text[at + gone :],
+        lambda start, length, noise: text[:start] + noise + text[start + length :],
         st.integers(0, len(text)),
         st.integers(0, 40),
         st.text(max_size=4),
     )
 
 
-def mostly(pem: bytes) -> st.SearchStrategy[str]:
+def maybe_pem(pem: bytes) -> st.SearchStrategy[str]:
     text = pem.decode()
-    armour = text.splitlines()[0], text.splitlines()[-1]
-    inside = st.text(max_size=20).map(lambda noise: f"{armour[0]}\n{noise}\n{armour[1]}\n")
-    return st.just(text) | damaged(text) | inside | st.text(max_size=10)
+    begin, end = text.splitlines()[0], text.splitlines()[-1]
+    wrapped = st.text(max_size=20).map(lambda noise: f"{begin}\n{noise}\n{end}\n")
+    return st.just(text) | corrupt(text) | wrapped | st.text(max_size=10)
 
 
-MOMENTS = st.builds(
+TIMESTAMPS = st.builds(
     lambda year, rest: f"{year:04}{rest}",
     st.sampled_from([1, 2, 1969, 1970, 2030, 9999]),
     st.sampled_from(["-01-01T00:00:00Z", "-12-31T23:59:59.999999999Z", "-01-01T00:00:00+23:59",
@@ -63,19 +63,20 @@ STATUSES = st.fixed_dictionaries(
     {},
     optional={
         "token": st.text(max_size=6),
-        "clientCertificateData": mostly(PAIR.certificate),
-        "clientKeyData": mostly(PAIR.key),
-        "expirationTimestamp": MOMENTS,
+        "clientCertificateData": maybe_pem(PAIR.certificate),
+        "clientKeyData": maybe_pem(PAIR.key),
+        "expirationTimestamp": TIMESTAMPS,
     },
 )
 
 
 @settings(max_examples=300, deadline=None)
 @given(STATUSES)
-def test_a_credential_or_an_error_that_names_what_is_wrong(status: dict[str, Any]) -> None:
+def test_random_output_is_a_credential_or_an_error_with_a_reason(status: dict[str, Any]) -> None:
     clock = FakeClock()
-    plugin: Any = Says(clock, json.dumps({"apiVersion": V1, "status": status}).encode())
+    plugin: Any = PrintingPlugin(clock, json.dumps({"apiVersion": V1, "status": status}).encode())
     source = RefreshableSource(plugin, clock, NullObserver())
+
     try:
         credential = source.get()
     except errors.PluginOutputError as error:
@@ -84,6 +85,7 @@ def test_a_credential_or_an_error_that_names_what_is_wrong(status: dict[str, Any
     else:
         assert credential.authorization or credential.client_certificate
         assert source.current is credential
-    # Whatever came of it, these are asked all the time.
+
+    # Each request calls these, also after a failure.
     source.cached_if_fresh(clock.monotonic())
     source.is_expired()

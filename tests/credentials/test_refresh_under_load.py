@@ -1,4 +1,4 @@
-"""Token and certificate rotate every four seconds under 64 callers, and nobody notices (C15-C18)."""
+"""Token and certificate rotate every four seconds under 64 callers, without a failed request (C15-C18)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROTATIONS = 6
 
 
 class Load:
-    """Callers of one client each, until they are told to stop. Keeps what failed."""
+    """Callers that send requests until `stop` is set, and one watch for each client."""
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
@@ -55,7 +55,7 @@ class Load:
     def _call(self, client: Any) -> None:
         while not self.stop.is_set():
             try:
-                self._look_at(client.get("/work", headers=sent_now()))
+                self._check(client.get("/work", headers=sent_now()))
             except Exception as error:
                 self.failures.append(error)
             time.sleep(0.1)
@@ -71,20 +71,20 @@ class Load:
     async def _acall(self, client: Any) -> None:
         while not self.stop.is_set():
             try:
-                self._look_at(await client.get("/work", headers=sent_now()))
+                self._check(await client.get("/work", headers=sent_now()))
             except Exception as error:
                 self.failures.append(error)
             await anyio.sleep(0.1)
 
-    def _look_at(self, response: Any) -> None:
+    def _check(self, response: Any) -> None:
         if response.status_code != 200:
             self.failures.append(response)
 
 
 @pytest.fixture
 def server(authority: Authority) -> Iterator[APIServer]:
-    with APIServer(authority=authority, authenticate=authenticate) as it:
-        yield it
+    with APIServer(authority=authority, authenticate=authenticate) as server:
+        yield server
 
 
 @pytest.mark.parametrize("variants", [VARIANTS[:3], VARIANTS[3:], DIRECT], ids=["httpx", "httpx2", "direct"])
@@ -93,6 +93,7 @@ def test_token_and_certificate_rotate_under_load_c15_c16_c17_c18(
 ) -> None:
     recorder = RequestRecorder(server)
     watch = server.watch("/watch")
+
     with ExitStack() as stack:
         issuer = Issuer(tmp_path, server.authority, lifetime=LIFETIME)
         stack.callback(issuer.close)
@@ -105,28 +106,29 @@ def test_token_and_certificate_rotate_under_load_c15_c16_c17_c18(
             ]
             for thread in threads:
                 thread.start()
-            sent = _for_a_while(watch, len(variants), recorder)
-            # The last one issued must be seen too, or it could not be counted.
+            sent = _send_events(watch, len(variants), recorder)
+            # The server must have received the last token too, or the numbers would differ.
             while len(recorder.tokens) < issuer.runs:
                 time.sleep(0.05)
             load.stop.set()
             watch.end()
             for thread in threads:
                 thread.join()
+
+    rotations = len(witness.tokens) - 1
     assert load.failures == []
     assert recorder.stale == []
-    rotations = len(recorder.tokens) - 1
     assert len(recorder.certificates) == len(recorder.tokens)
     assert issuer.runs == rotations + 1
-    # Each stream saw every event, over every rotation.
+    # Each watch received every event, across all rotations.
     assert len(load.lines) == sent * len(variants)
     assert [request.user for request in server.requests if request.path == "/watch"] == ["alice"] * len(
         variants
     )
 
 
-def _for_a_while(watch: Watch, watchers: int, recorder: RequestRecorder) -> int:
-    """And until enough has happened, on a machine that stalls in between."""
+def _send_events(watch: Watch, watchers: int, recorder: RequestRecorder) -> int:
+    """For at least SECONDS, and until there were enough rotations and requests on a slow machine."""
     watch.wait_for_watchers(watchers, timeout=60.0)
     end = time.monotonic() + SECONDS
     sent = 0

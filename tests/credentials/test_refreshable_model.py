@@ -1,4 +1,4 @@
-"""Expiry, 401, failure and cancelling in any order, beside a model that says what should happen (C5-C15)."""
+"""Expiry, 401s, failures and cancellation in any order, compared with a simple model (C5-C15)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kubeauth.testing import FakeClock
 from tests.support.observers import NullObserver
 from tests.support.scripted import ScriptedPlugin
 
-# Half a minute of work where there is nothing else to do.
+# Takes half a minute on an idle machine.
 pytestmark = pytest.mark.timeout(600)
 
 ORIGINS = st.sampled_from(["a", "b"])
@@ -28,61 +28,63 @@ ANSWERS = st.sampled_from([None, 10.0, 60.0, -5.0, "broken"])
 
 
 class Model:
-    """What is said about it in words, as plainly as can be. Chance is 0.5: nothing is jittered."""
+    """The documented behaviour of RefreshableSource, without jitter and without threads."""
 
     def __init__(self) -> None:
         self.runs = 0
         self.tokens = 0
         self.token = 0
-        self.expires = self.ends = self.due = -math.inf
-        self.due_date = -math.inf
+        self.expires_at = self.expires_monotonic = self.refresh_monotonic = -math.inf
+        self.refresh_at = -math.inf
         self.failures = 0
         self.retry_at = -math.inf
         self.limits: dict[str, tuple[float, float, float]] = {}
 
-    def is_good(self, now: float, date: float) -> bool:
-        return bool(self.token) and now <= self.ends and date <= self.expires
+    def is_valid(self, now: float, date: float) -> bool:
+        return bool(self.token) and now <= self.expires_monotonic and date <= self.expires_at
 
     def run(self, next_: float | str | None, now: float, date: float, *, ahead: bool) -> int | None:
-        """Returns the token, or None for a failure."""
+        """Returns the number of the token, or None for a failure."""
         self.runs += 1
-        good = self.is_good(now, date)
+        was_valid = self.is_valid(now, date)
         if not isinstance(next_, str):
             self.tokens += 1
-        over = isinstance(next_, float) and next_ < 0
-        if isinstance(next_, str) or over:
+        is_expired = isinstance(next_, float) and next_ < 0
+        if isinstance(next_, str) or is_expired:
             self.failures += 1
             self.retry_at = now + min(2.0 ** (self.failures - 1), 30.0)
         else:
             self.failures, self.retry_at = 0, -math.inf
-        if isinstance(next_, str) or (over and good):
+        if isinstance(next_, str) or (is_expired and was_valid):
             if ahead:
                 wait = max(self.retry_at - now, 0)
-                self.due, self.due_date = min(self.ends, now + wait), min(self.expires, date + wait)
+                self.refresh_monotonic = min(self.expires_monotonic, now + wait)
+                self.refresh_at = min(self.expires_at, date + wait)
             return None if isinstance(next_, str) else self.tokens
         self.token = self.tokens
         if next_ is None:
-            self.expires = self.ends = self.due = self.due_date = math.inf
+            self.expires_at = self.expires_monotonic = self.refresh_monotonic = self.refresh_at = math.inf
         else:
             assert isinstance(next_, float)
             window = min(min(next_ * 0.1, 300.0) * 0.9, next_ / 2) if next_ > 0 else 0.0
-            self.expires, self.ends = date + next_, now + next_
-            self.due, self.due_date = self.ends - window, self.expires - window
+            self.expires_at, self.expires_monotonic = date + next_, now + next_
+            self.refresh_monotonic = self.expires_monotonic - window
+            self.refresh_at = self.expires_at - window
         return self.token
 
     def get(self, next_: float | str | None, now: float, date: float) -> int | None:
-        if self.is_good(now, date):
+        if self.is_valid(now, date):
             token = self.token
-            if (now >= self.due or date >= self.due_date) and now >= self.retry_at:
-                self.due, self.due_date = self.ends, self.expires
+            if (now >= self.refresh_monotonic or date >= self.refresh_at) and now >= self.retry_at:
+                self.refresh_monotonic, self.refresh_at = self.expires_monotonic, self.expires_at
                 self.run(next_, now, date, ahead=True)
             return token
         return None if now < self.retry_at else self.run(next_, now, date, ahead=False)
 
-    def refused(
+    def unauthorized(
         self, token: int, origin: str, next_: float | str | None, now: float, date: float
     ) -> int | None:
-        if token != self.token or not self.is_good(now, date):
+        if token != self.token or not self.is_valid(now, date):
             return self.get(next_, now, date)
         if now < self.retry_at:
             return None
@@ -110,7 +112,7 @@ class SourceMachine(RuleBasedStateMachine):
         self.clock.advance(seconds)
 
     @rule(seconds=st.sampled_from([-4000.0, -20.0, 20.0, 4000.0]))
-    def somebody_sets_the_date(self, seconds: float) -> None:
+    def the_date_is_set(self, seconds: float) -> None:
         self.clock.set_date(self.clock.time() + seconds)
 
     @rule(next_=ANSWERS)
@@ -125,71 +127,70 @@ class SourceMachine(RuleBasedStateMachine):
         if len(self.seen) < age:
             return
         credential = self.seen[-age]
-        expected = self.model.refused(
-            number_of(credential), origin, self.plugin.next, self.clock.monotonic(), self.clock.time()
+        expected = self.model.unauthorized(
+            token_number(credential), origin, self.plugin.next, self.clock.monotonic(), self.clock.time()
         )
         self.compare(expected, Unauthorized(credential, origin))
 
     @rule(origin=ORIGINS)
-    def a_repeated_request_was_welcome(self, origin: str) -> None:
+    def a_retried_request_was_accepted(self, origin: str) -> None:
         self.source.reset_rate_limit(origin)
         self.model.limits.pop(origin, None)
 
     @rule(next_=ANSWERS, backend=st.sampled_from(["asyncio", "trio"]))
     def a_request_that_is_cancelled(self, next_: float | str | None, backend: str) -> None:
-        """What it started goes on, and the next finds its result."""
+        """The run continues, and the next request uses its result."""
         self.plugin.next = next_
         self.model.get(self.plugin.next, self.clock.monotonic(), self.clock.time())
         before = self.plugin.runs
         self.plugin.may_go.clear()
         try:
-            anyio.run(self._cancelled, backend=backend)
+            anyio.run(self._cancel_aget, backend=backend)
         finally:
             self.plugin.may_go.set()
         assert self.plugin.runs - before <= 1
-        self.wait_for_landing()
+        self.wait_for_run()
 
-    async def _cancelled(self) -> None:
+    async def _cancel_aget(self) -> None:
         self.plugin.entered.clear()
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._swallow)
+                group.start_soon(self._aget_ignoring_errors)
                 await anyio.lowlevel.checkpoint()
                 if self.source._call is not None:
                     await anyio.to_thread.run_sync(self.plugin.entered.wait)
                 scope.cancel()
 
-    async def _swallow(self) -> None:
+    async def _aget_ignoring_errors(self) -> None:
         with suppress(errors.KubeAuthError):
             await self.source.aget()
 
-    def compare(self, expected: int | None, refused: Unauthorized | None) -> None:
+    def compare(self, expected: int | None, unauthorized: Unauthorized | None) -> None:
         try:
-            credential = self.source.get(refused)
+            credential = self.source.get(unauthorized)
         except errors.KubeAuthError:
             assert expected is None
         else:
-            assert number_of(credential) == expected
+            assert token_number(credential) == expected
             if credential not in self.seen:
                 self.seen.append(credential)
-        self.wait_for_landing()
+        self.wait_for_run()
 
-    def wait_for_landing(self) -> None:
-        flight = self.source._call
-        if flight is not None:
-            flight.wait()
+    def wait_for_run(self) -> None:
+        call = self.source._call
+        if call is not None:
+            call.wait()
 
     @invariant()
-    def runs_and_credential_are_as_the_model_has_them(self) -> None:
+    def runs_and_credential_equal_the_model(self) -> None:
         assert self.plugin.runs == self.model.runs
-        assert number_of(self.source.current) == self.model.token
+        assert token_number(self.source.current) == self.model.token
         fresh = self.source.cached_if_fresh(self.clock.monotonic())
-        # What is handed out without a thought is good.
         if fresh is not None:
-            assert self.model.is_good(self.clock.monotonic(), self.clock.time())
+            assert self.model.is_valid(self.clock.monotonic(), self.clock.time())
 
 
-def number_of(credential: Credential) -> int:
+def token_number(credential: Credential) -> int:
     return int((credential.authorization or "Bearer t0").removeprefix("Bearer t"))
 
 

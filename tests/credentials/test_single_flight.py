@@ -1,4 +1,4 @@
-"""What a source does where there is little room: odd certificates, many servers, and signals."""
+"""Concurrent and interrupted calls of RefreshableSource: signals, forks, many origins, failed refreshes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
@@ -24,10 +23,11 @@ from kubeauth._credentials.single_flight import Call
 from kubeauth._exec.codec import ProviderCredential
 from kubeauth.testing import Authority, FakeClock
 from tests.support.observers import NullObserver
+from tests.support.residue import wait_until
 from tests.support.scripted import ScriptedPlugin
 
 
-def source_of(plugin: Any, clock: FakeClock) -> RefreshableSource:
+def new_source(plugin: Any, clock: FakeClock) -> RefreshableSource:
     return RefreshableSource(plugin, clock, NullObserver(), jitter=lambda: 0.5)
 
 
@@ -41,30 +41,30 @@ def plugin(clock: FakeClock) -> ScriptedPlugin:
     return ScriptedPlugin(clock)
 
 
-def test_a_certificate_that_only_openssl_takes_is_used(clock: FakeClock) -> None:
+def test_a_certificate_that_only_openssl_can_parse_is_used(clock: FakeClock) -> None:
     pair = Authority().client("alice")
     der = base64.b64decode(b"".join(pair.certificate.split(b"-----")[2].split()))
     # X.509 version 2, which is never used: cryptography raises InvalidVersion, which is not a ValueError.
     der = der.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x01", 1)
     pem = b"-----BEGIN CERTIFICATE-----\n" + base64.encodebytes(der) + b"-----END CERTIFICATE-----\n"
 
-    class Odd(ScriptedPlugin):
-        def fetch(self, _is_wanted: object) -> ProviderCredential:
+    class CertificatePlugin(ScriptedPlugin):
+        def fetch(self, _is_cancelled: object) -> ProviderCredential:
             self.runs += 1
             return ProviderCredential(None, pem, Secret(pair.key), None)
 
-    plugin = Odd(clock)
-    identity = source_of(plugin, clock).get().client_certificate
-    assert identity is not None
-    assert read_validity(identity) is None
+    plugin = CertificatePlugin(clock)
+
+    certificate = new_source(plugin, clock).get().client_certificate
+
+    assert certificate is not None
+    assert read_validity(certificate) is None
     assert plugin.runs == 1
 
 
 @pytest.mark.parametrize("servers", [1, 64, 500])
-def test_the_limit_of_each_server_holds_however_many_share_the_plugin(
-    servers: int, plugin: ScriptedPlugin, clock: FakeClock
-) -> None:
-    source = source_of(plugin, clock)
+def test_each_origin_has_its_own_rate_limit(servers: int, plugin: ScriptedPlugin, clock: FakeClock) -> None:
+    source = new_source(plugin, clock)
     for _ in range(3):
         for server in range(servers):
             source.get(Unauthorized(source.get(), server))
@@ -74,35 +74,37 @@ def test_the_limit_of_each_server_holds_however_many_share_the_plugin(
 def test_after_a_401_an_expired_credential_does_not_replace_a_valid_one(
     plugin: ScriptedPlugin, clock: FakeClock
 ) -> None:
-    """Another server, or the same one a moment later, may be content with the old one."""
-    source = source_of(plugin, clock)
+    """Another server, or the same one later, may still accept the old one."""
+    source = new_source(plugin, clock)
     plugin.next = 3600.0
-    good = source.get()
+    cached = source.get()
     plugin.next = -10.0
-    assert source.get(Unauthorized(good, "a")).authorization == "Bearer t2"
-    assert source.get() is good
+
+    assert source.get(Unauthorized(cached, "a")).authorization == "Bearer t2"
+    assert source.get() is cached
     assert isinstance(source.status().last_error, errors.PluginOutputError)
 
 
-@pytest.mark.parametrize("life", [None, 36_000.0])
-def test_a_renewal_that_failed_after_a_401_is_not_tried_again_ahead(
-    life: float | None, plugin: ScriptedPlugin, clock: FakeClock
+@pytest.mark.parametrize("lifetime", [None, 36_000.0])
+def test_a_refresh_that_failed_after_a_401_is_not_retried_ahead_of_expiry(
+    lifetime: float | None, plugin: ScriptedPlugin, clock: FakeClock
 ) -> None:
-    """One that has no end is kept until a 401, and one that has is renewed near it."""
-    source = source_of(plugin, clock)
-    plugin.next = life
-    good = source.get()
+    source = new_source(plugin, clock)
+    plugin.next = lifetime
+    cached = source.get()
     plugin.next = "broken"
+
     with pytest.raises(errors.PluginFailed):
-        source.get(Unauthorized(good, "a"))
+        source.get(Unauthorized(cached, "a"))
+
     clock.advance(100.0)
-    assert source.cached_if_fresh(clock.monotonic()) is good
-    assert source.get() is good
+    assert source.cached_if_fresh(clock.monotonic()) is cached
+    assert source.get() is cached
     assert plugin.runs == 2
 
 
-def interrupted(source: RefreshableSource, step: int) -> bool:
-    """Has Ctrl-C come at that step of a call, counted in lines of ours; False if it has no such step."""
+def interrupt_get(source: RefreshableSource, step: int) -> bool:
+    """Call `source.get()` and raise KeyboardInterrupt before its line number `step`; False if it has fewer lines."""
     steps = 0
 
     def trace(frame: FrameType, event: str, _arg: object) -> Any:
@@ -112,7 +114,7 @@ def interrupted(source: RefreshableSource, step: int) -> bool:
         ):
             return None
         line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-        # Not where a lock is taken or given back: the interpreter lets no signal in between there.
+        # Not where a lock is acquired or released: the interpreter handles no signals there.
         if event == "line" and not line.startswith("with self._lock"):
             steps += 1
             if steps == step:
@@ -120,24 +122,24 @@ def interrupted(source: RefreshableSource, step: int) -> bool:
                 raise KeyboardInterrupt
         return trace
 
-    before = sys.gettrace()
+    previous_trace = sys.gettrace()
     sys.settrace(trace)
     try:
         source.get()
     except KeyboardInterrupt:
         return True
     finally:
-        sys.settrace(before)
+        sys.settrace(previous_trace)
     return False
 
 
-def test_ctrl_c_at_any_moment_leaves_no_caller_waiting(clock: FakeClock) -> None:
+def test_an_interrupt_at_any_line_does_not_block_the_next_caller(clock: FakeClock) -> None:
     step = 0
     while True:
         step += 1
         plugin = ScriptedPlugin(clock)
-        source = source_of(plugin, clock)
-        was_interrupted = interrupted(source, step)
+        source = new_source(plugin, clock)
+        was_interrupted = interrupt_get(source, step)
         with ThreadPoolExecutor(1) as pool:
             credential = pool.submit(source.get).result(timeout=60)
         assert credential.authorization
@@ -146,106 +148,111 @@ def test_ctrl_c_at_any_moment_leaves_no_caller_waiting(clock: FakeClock) -> None
     assert step > 20
 
 
-def interrupted_while_another_waits(clock: FakeClock, step: int) -> bool:
-    """As `interrupted`; and callers that wait for that run must get a result in the end."""
+def interrupt_get_with_a_waiter(clock: FakeClock, step: int) -> bool:
+    """As `interrupt_get`, while another thread waits for the same run; that thread must get a credential."""
     waiters: list[threading.Thread] = []
-    served: list[str | None] = []
+    results: list[str | None] = []
 
-    class Awaited(ScriptedPlugin):
+    class AwaitedPlugin(ScriptedPlugin):
         def fetch(self, is_cancelled: object) -> ProviderCredential:
-            if not waiters:  # another caller waits for the first run
-                waiters.append(threading.Thread(target=lambda: served.append(source.get().authorization)))
+            if not waiters:
+                waiters.append(threading.Thread(target=lambda: results.append(source.get().authorization)))
                 waiters[0].start()
-                while not source._call or not source._call._waiters:
-                    time.sleep(0.001)
+                wait_until(lambda: source._call is not None and bool(source._call._waiters))
             return super().fetch(is_cancelled)
 
-    source = source_of(Awaited(clock), clock)
-    was_interrupted = interrupted(source, step)
+    source = new_source(AwaitedPlugin(clock), clock)
+    was_interrupted = interrupt_get(source, step)
     for waiter in waiters:
         waiter.join(60)
-        assert served, f"waits for ever after an interrupt at step {step}"
+        assert results, f"the waiter got no credential after an interrupt at line {step}"
     return was_interrupted
 
 
-def test_who_waits_for_a_run_that_is_interrupted_runs_it_again(clock: FakeClock) -> None:
+def test_a_waiter_of_an_interrupted_run_runs_the_plugin_again(clock: FakeClock) -> None:
     step = 1
-    while interrupted_while_another_waits(clock, step):
+    while interrupt_get_with_a_waiter(clock, step):
         step += 1
     assert step > 20
 
 
-def test_nor_for_what_it_has_kept_from_beginning(
+def test_a_signal_handler_does_not_wait_for_a_run_that_has_not_started(
     plugin: ScriptedPlugin, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others can see a flight before it is flown."""
-    source, seen = source_of(plugin, clock), []
-    fly = source._fetch
+    """The call is visible to other callers before its leader runs the plugin."""
+    source, seen = new_source(plugin, clock), []
+    fetch = source._fetch
 
-    def handled_first(flight: Call[Credential]) -> None:
+    def handle_signal_first(call: Call[Credential]) -> None:
         with pytest.raises(errors.KubeAuthError, match="signal handler") as caught:
             source.get()
         seen.append(caught.value)
-        fly(flight)
+        fetch(call)
 
-    monkeypatch.setattr(source, "_fetch", handled_first)
+    monkeypatch.setattr(source, "_fetch", handle_signal_first)
+
     source.get()
+
     assert (len(seen), plugin.runs) == (1, 1)
 
 
-def test_a_handler_that_raises_is_no_lack_of_threads(
+def test_an_error_of_a_signal_handler_is_not_reported_as_a_lack_of_threads(
     plugin: ScriptedPlugin, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = source_of(plugin, clock)
+    source = new_source(plugin, clock)
 
-    def interrupted(_self: threading.Thread) -> None:
-        raise RuntimeError("of a handler")
+    def raise_in_handler(_self: threading.Thread) -> None:
+        raise RuntimeError("in a signal handler")
 
     with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", interrupted)
-        with pytest.raises(RuntimeError, match="of a handler"):
+        patched.setattr(threading.Thread, "start", raise_in_handler)
+        with pytest.raises(RuntimeError, match="in a signal handler"):
             source._work_in_background(Call(), source._fetch)
-    assert source.get().authorization  # nothing was held against the plugin
+
+    assert source.get().authorization  # it does not count as a failure of the plugin
 
 
-def test_a_signal_handler_does_not_wait_for_what_it_has_interrupted(clock: FakeClock) -> None:
+def test_a_signal_handler_does_not_wait_for_the_run_it_interrupted(clock: FakeClock) -> None:
     seen: list[BaseException] = []
 
-    class Interrupted(ScriptedPlugin):
+    class InterruptedPlugin(ScriptedPlugin):
         def fetch(self, is_cancelled: object) -> ProviderCredential:
-            try:  # as a handler would that runs in the middle of it
+            try:  # as a signal handler that runs in this thread
                 source.get()
             except errors.PluginError as error:
                 seen.append(error)
             return super().fetch(is_cancelled)
 
-    source = source_of(Interrupted(clock), clock)
+    source = new_source(InterruptedPlugin(clock), clock)
+
     assert source.get().authorization
     assert "signal handler" in str(seen[0])
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
-def test_a_child_forked_during_a_renewal_ahead_renews_ahead_itself(
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_child_forked_during_a_refresh_ahead_refreshes_ahead_itself(
     plugin: ScriptedPlugin, clock: FakeClock
 ) -> None:
-    source = source_of(plugin, clock)
+    source = new_source(plugin, clock)
     plugin.next = 60.0
-    good = source.get()
+    cached = source.get()
     clock.advance(58.0)
     plugin.may_go.clear()
     plugin.entered.clear()
-    assert source.get() is good
+    assert source.get() is cached
     assert plugin.entered.wait(60)
-    assert source.cached_if_fresh(clock.monotonic()) is good
+    assert source.cached_if_fresh(clock.monotonic()) is cached
+
     source.after_fork()  # as in a child
+
     assert source.cached_if_fresh(clock.monotonic()) is None
     plugin.may_go.set()
 
 
-def test_ctrl_c_shows_nothing_of_what_a_plugin_is_given_or_prints(clock: FakeClock) -> None:
-    """`Popen` has its arguments in its repr; what was read so far is in variables."""
+def test_the_traceback_of_ctrl_c_has_no_arguments_or_output_of_the_plugin(clock: FakeClock) -> None:
+    """The repr of Popen has the arguments, and local variables have the output read so far."""
 
-    class Interrupted(ScriptedPlugin):
+    class InterruptedPlugin(ScriptedPlugin):
         def fetch(self, is_cancelled: object) -> ProviderCredential:
             popen = subprocess.Popen([sys.executable, "-c", "SENTINEL"], stderr=subprocess.DEVNULL)
             assert popen.wait() == 1
@@ -253,8 +260,9 @@ def test_ctrl_c_shows_nothing_of_what_a_plugin_is_given_or_prints(clock: FakeClo
             raise KeyboardInterrupt if output else OSError
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        source_of(Interrupted(clock), clock).get()
-    told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
-    frames = [frame for frame in told.stack if frame.name == "fetch"]
+        new_source(InterruptedPlugin(clock), clock).get()
+
+    report = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    frames = [frame for frame in report.stack if frame.name == "fetch"]
     assert len(frames) == 1
     assert not frames[0].locals
