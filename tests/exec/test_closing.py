@@ -1,4 +1,4 @@
-"""Who leaves while a plugin runs: the last client that needs it, or callers who do not want to wait."""
+"""Clients that are closed, and callers that are cancelled, while a plugin runs."""
 
 from __future__ import annotations
 
@@ -34,10 +34,8 @@ ASYNC = pytest.mark.parametrize(
 )
 HANGS = "signal.signal(signal.SIGTERM, signal.SIG_IGN); fork(); time.sleep(600)"
 WAITS = "while not os.path.exists(here + '.go'): time.sleep(0.01)\n"
-
-
-# The plugin is left before there is anything to send, whatever it would be sent by.
-BEFORE_IT_IS_SENT = pytest.mark.parametrize("variant", VARIANTS, ids=str)
+# No request is sent in these tests, so they need no variants with DirectTransport.
+LIBRARY_VARIANTS = pytest.mark.parametrize("variant", VARIANTS, ids=str)
 
 
 @pytest.fixture
@@ -55,8 +53,8 @@ def http() -> Iterator[APIServer]:
 
 
 @contextmanager
-def asking(client: Driver) -> Iterator[Future[Any]]:
-    """A request that is under way."""
+def pending_request(client: Driver) -> Iterator[Future[Any]]:
+    """A request in progress."""
     if client._portal is not None:
         yield client._portal.start_task_soon(client.client.get, "/version")
     else:
@@ -64,98 +62,120 @@ def asking(client: Driver) -> Iterator[Future[Any]]:
             yield pool.submit(client.client.get, "/version")
 
 
-def go(plugin: Misbehaving) -> None:
+def release(plugin: Misbehaving) -> None:
     Path(f"{plugin.path}.go").touch()
 
 
 class TestClosing:
     @pytest.mark.slow
-    @BEFORE_IT_IS_SENT
-    def test_the_last_client_ends_the_run(
+    @LIBRARY_VARIANTS
+    def test_closing_the_last_client_stops_the_plugin(
         self, variant: ClientVariant, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
         plugin.does(HANGS)
         config = plugin.config(http, timeout=600.0)
         with variant.client(config, clock=clock) as client:
-            with asking(client) as asked:
+            with pending_request(client) as pending:
                 wait_until(lambda: len(plugin.processes) == 2)
+
                 client.close()
+
                 with pytest.raises(
                     errors.PluginFailed, match="the last client that used it was closed"
                 ) as caught:
-                    asked.result()
+                    pending.result()
         assert caught.value.exit_code == -1
-        # That was nobody's fault: the next one need not wait.
+
+        # It does not count as a failure: there is no backoff.
         plugin.gives(token="alices-token")
         with variant.client(config, clock=clock) as client:
             assert client.get("/version").status_code == 200
         assert plugin.runs == 2
 
-    def test_another_client_that_is_configured_alike_keeps_it_alive(
+    def test_closing_does_not_stop_a_plugin_that_another_client_waits_for(
         self, variant: ClientVariant, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
         plugin.does(f"{WAITS}give(token='alices-token')")
         config = plugin.config(http)
+
         with variant.client(config, clock=clock) as other:
-            with variant.client(config, clock=clock) as client, asking(client) as asked:
+            with variant.client(config, clock=clock) as client, pending_request(client) as pending:
                 wait_until(lambda: plugin.runs == 1)
+
                 client.close()
+
                 assert is_alive(plugin.processes[0])
-                with asking(other) as waits:
-                    go(plugin)
-                    assert waits.result().status_code == 200
-                # Who asked has closed its client meanwhile: it gets no connections that nobody would close.
+
+                with pending_request(other) as other_pending:
+                    release(plugin)
+                    assert other_pending.result().status_code == 200
+                # The closed client must not open a connection, which would never be closed.
                 with pytest.raises(RuntimeError, match="closed while this request was in progress"):
-                    asked.result()
+                    pending.result()
+
         assert plugin.runs == 1
         assert len(http.requests) == 1
 
-    def test_a_request_that_is_to_be_repeated_after_its_client_was_closed(
+    def test_a_request_is_not_retried_after_its_client_was_closed(
         self, variant: ClientVariant, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
         config = plugin.config(http)
         with variant.client(config, clock=clock) as other, variant.client(config, clock=clock) as client:
             assert other.get("/version").status_code == 200
+
             http.tokens = {"another-token": "alice"}
             plugin.does(f"{WAITS}give(token='another-token')")
-            with asking(client) as asked:
+
+            with pending_request(client) as pending:
                 wait_until(lambda: plugin.runs == 2)
+
                 client.close()
-                go(plugin)
+                release(plugin)
+
                 with pytest.raises(RuntimeError, match="closed while this request was in progress"):
-                    asked.result()
+                    pending.result()
             assert other.get("/version").status_code == 200
+
         assert plugin.runs == 2
         assert [request.user for request in http.requests][-1] == "alice"
         assert len(http.requests) == 3
 
-    def test_a_transport_that_is_used_again_after_it_was_closed_needs_its_run(
+    def test_a_transport_used_after_close_keeps_its_run(
         self, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
         plugin.does(f"{WAITS}give(token='alices-token')")
         config = plugin.config(http)
         other = kubeauth.KubeTransport(config, clock=clock)
+
         with kubeauth.KubeTransport(config, clock=clock) as transport, ThreadPoolExecutor(1) as pool:
             transport.close()
-            asked = pool.submit(transport.handle_request, httpx.Request("GET", f"{http.url}/version"))
+            pending = pool.submit(transport.handle_request, httpx.Request("GET", f"{http.url}/version"))
             wait_until(lambda: plugin.runs == 1)
+
             other.close()
-            go(plugin)
-            response = asked.result()
+            release(plugin)
+
+            response = pending.result()
             assert response.status_code == 200
+
             response.close()
+
         assert plugin.runs == 1
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("how", ["asyncio", "anyio", "trio"])
-    def test_cancelling_it_closes_the_connections_all_the_same(
-        self, how: str, clock: FakeClock, plugin: Misbehaving
+    @pytest.mark.parametrize("cancel_with", ["asyncio", "anyio", "trio"])
+    def test_a_cancelled_aclose_closes_the_connections(
+        self, cancel_with: str, clock: FakeClock, plugin: Misbehaving
     ) -> None:
-        plugin.does(HANGS)
+        # aclose() waits for it while it ignores SIGTERM.
+        plugin.does(
+            "signal.signal(signal.SIGTERM, lambda *_: note('.terminated', 1)); fork()\n"
+            "while True: time.sleep(0.02)"
+        )
         config = kubeauth.ClientConfig(server="https://cluster.test", exec=plugin.exec(timeout=600.0))
         closed: list[object] = []
 
-        class Inner(httpx.AsyncBaseTransport):
+        class RecordingTransport(httpx.AsyncBaseTransport):
             async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
                 return httpx.Response(200, request=request)
 
@@ -163,68 +183,79 @@ class TestClosing:
                 await anyio.sleep(0.01)
                 closed.append(self)
 
+        async def request(transport: httpx.AsyncBaseTransport) -> None:
+            with suppress(errors.PluginFailed):
+                await transport.handle_async_request(httpx.Request("GET", "https://cluster.test"))
+
+        async def until_terminated() -> None:
+            await to_thread.run_sync(wait_until, Path(f"{plugin.path}.terminated").exists)
+
         async def main() -> None:
-            transport = kubeauth.AsyncKubeTransport(config, transport_factory=lambda *_: Inner(), clock=clock)
-            await transport.handle_async_request(httpx.Request("GET", "https://elsewhere.test"))
+            transport = kubeauth.AsyncKubeTransport(
+                config, transport_factory=lambda *_: RecordingTransport(), clock=clock
+            )
+            await transport.handle_async_request(httpx.Request("GET", "https://other.test"))
             async with anyio.create_task_group() as group:
-
-                async def ask() -> None:
-                    with suppress(errors.PluginFailed):
-                        await transport.handle_async_request(httpx.Request("GET", "https://cluster.test"))
-
-                group.start_soon(ask)
+                group.start_soon(request, transport)
                 await to_thread.run_sync(wait_until, lambda: len(plugin.processes) == 2)
-                if how == "asyncio":  # its own cancelling knows of no shield
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(transport.aclose(), 0.1)
+                if cancel_with == "asyncio":  # Task.cancel() ignores the shields of anyio
+                    closing = asyncio.create_task(transport.aclose())
+                    await until_terminated()
+                    closing.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await closing
                 else:
-                    with anyio.move_on_after(0.1):
-                        await transport.aclose()
+                    async with anyio.create_task_group() as closing_group:
+                        closing_group.start_soon(transport.aclose)
+                        await until_terminated()
+                        closing_group.cancel_scope.cancel()
 
-        anyio.run(main, backend="trio" if how == "trio" else "asyncio")
+        anyio.run(main, backend="trio" if cancel_with == "trio" else "asyncio")
+
         assert len(closed) == 2
 
-    @BEFORE_IT_IS_SENT
-    def test_a_run_that_is_only_just_beginning(
+    @LIBRARY_VARIANTS
+    def test_closing_stops_a_run_that_has_just_started(
         self, variant: ClientVariant, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
-        """There may be no program yet that could be ended."""
+        """There may be no process yet that could be terminated."""
         plugin.does(HANGS)
         for number in range(8):
             config = plugin.config(http, timeout=600.0, args=(str(number),))
-            with variant.client(config, clock=clock) as client, asking(client) as asked:
+            with variant.client(config, clock=clock) as client, pending_request(client) as pending:
                 source = client.client._kube_transport._source
                 wait_until(lambda s=source: s._call is not None)  # type: ignore[misc]
-                client.close()
-                with pytest.raises(errors.PluginFailed, match="was closed"):
-                    asked.result()
 
-    @BEFORE_IT_IS_SENT
-    def test_who_comes_back_in_time_gets_a_run_of_their_own(
+                client.close()
+
+                with pytest.raises(errors.PluginFailed, match="was closed"):
+                    pending.result()
+
+    @LIBRARY_VARIANTS
+    def test_a_new_client_gets_a_credential_while_the_last_one_is_closed(
         self, variant: ClientVariant, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
         plugin.does(f"{WAITS}give(token='alices-token')")
         config = plugin.config(http, timeout=600.0)
-        with variant.client(config, clock=clock) as client, asking(client) as asked:
+        with variant.client(config, clock=clock) as client, pending_request(client) as pending:
             wait_until(lambda: plugin.runs == 1)
             closing = threading.Thread(target=client.close)
             closing.start()
-            # Whether it comes before the other has left and shares its run, or gets one of its own: it does
-            # not suffer for the one who left.
-            with variant.client(config, clock=clock) as other, asking(other) as waits:
+            # It joins the run if it comes before the other client was closed, and starts its own if after.
+            with variant.client(config, clock=clock) as other, pending_request(other) as other_pending:
                 closing.join()
-                go(plugin)
-                assert waits.result().status_code == 200
+                release(plugin)
+                assert other_pending.result().status_code == 200
                 with pytest.raises((RuntimeError, errors.PluginFailed), match="closed"):
-                    asked.result()
+                    pending.result()
 
 
 @ASYNC
-class TestCancelling:
-    def in_a_loop(
+class TestCancellation:
+    def request_three_times(
         self, client: Driver, plugin: Misbehaving, *, cancel: list[int], then: Callable[[], None]
     ) -> list[Any]:
-        """Three callers, of which the first runs the plugin; some are cancelled while it runs."""
+        """Three callers, of which the first runs the plugin. Those in `cancel` are cancelled while it runs."""
         results: list[Any] = [None, None, None]
         scopes: list[anyio.CancelScope] = []
 
@@ -241,10 +272,10 @@ class TestCancelling:
                 for number in range(3):
                     group.start_soon(call, number)
                     await to_thread.run_sync(wait_until, lambda: plugin.runs == 1)
-                await anyio.sleep(0.05)
+                await anyio.wait_all_tasks_blocked()
                 for number in cancel:
                     scopes[number].cancel()
-                await anyio.sleep(0.05)
+                await anyio.wait_all_tasks_blocked()
                 then()
 
         assert client._portal is not None
@@ -252,7 +283,7 @@ class TestCancelling:
         return [getattr(result, "status_code", result) for result in results]
 
     @pytest.mark.parametrize(
-        ("cancel", "left"),
+        ("cancel", "expected"),
         [
             ([0], [None, 200, 200]),
             ([1], [200, None, 200]),
@@ -262,10 +293,10 @@ class TestCancelling:
         ],
         ids=str,
     )
-    def test_nobody_else_notices(
+    def test_a_cancelled_caller_does_not_cancel_the_others(
         self,
         cancel: list[int],
-        left: list[Any],
+        expected: list[Any],
         variant: ClientVariant,
         http: APIServer,
         clock: FakeClock,
@@ -273,37 +304,42 @@ class TestCancelling:
     ) -> None:
         plugin.does(f"{WAITS}give(token='alices-token')")
         with variant.client(plugin.config(http), clock=clock) as client:
-            assert self.in_a_loop(client, plugin, cancel=cancel, then=lambda: go(plugin)) == left
+            assert (
+                self.request_three_times(client, plugin, cancel=cancel, then=lambda: release(plugin))
+                == expected
+            )
             assert client.get("/version").status_code == 200
         assert plugin.runs == 1
 
-    def test_a_run_that_then_fails(
+    def test_the_other_callers_get_the_error_of_a_failed_run(
         self, variant: ClientVariant, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
         plugin.does(f"{WAITS}sys.exit('no session')")
         with variant.client(plugin.config(http), clock=clock) as client:
-            results = self.in_a_loop(client, plugin, cancel=[0], then=lambda: go(plugin))
+            results = self.request_three_times(client, plugin, cancel=[0], then=lambda: release(plugin))
             assert results[0] is None
             assert [type(each) for each in results[1:]] == [errors.PluginFailed] * 2
             assert results[1] is not results[2]
+
             with pytest.raises(errors.PluginFailed, match="no session"):
                 client.get("/version")
             assert plugin.runs == 1
+
             plugin.gives(token="alices-token")
             clock.advance(1.3)
             assert client.get("/version").status_code == 200
 
     @pytest.mark.slow
-    def test_all_of_them_and_then_the_client_is_closed(
+    def test_closing_the_client_stops_a_run_whose_callers_were_all_cancelled(
         self, variant: ClientVariant, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
         plugin.does(HANGS)
         with variant.client(plugin.config(http, timeout=600.0), clock=clock) as client:
-            wanted = self.in_a_loop(client, plugin, cancel=[0, 1, 2], then=lambda: None)
-            assert wanted == [None, None, None]
+            results = self.request_three_times(client, plugin, cancel=[0, 1, 2], then=lambda: None)
+            assert results == [None, None, None]
             assert any(map(is_alive, plugin.processes))
 
-    def test_a_thread_that_waits_for_the_run_of_a_cancelled_task(
+    def test_a_thread_gets_the_result_of_a_cancelled_tasks_run(
         self, variant: ClientVariant, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
         plugin.does(f"{WAITS}give(token='alices-token')")
@@ -312,11 +348,12 @@ class TestCancelling:
             variant.client(config, clock=clock) as client,
             ClientVariant(httpx, "sync").client(config, clock=clock) as other,
         ):
-            with asking(client) as asked:
+            with pending_request(client) as pending:
                 wait_until(lambda: plugin.runs == 1)
-                with asking(other) as waits:
-                    asked.cancel()
-                    wait_until(asked.done)
-                    go(plugin)
-                    assert waits.result().status_code == 200
+                with pending_request(other) as other_pending:
+                    pending.cancel()
+                    wait_until(pending.done)
+                    release(plugin)
+
+                    assert other_pending.result().status_code == 200
         assert plugin.runs == 1

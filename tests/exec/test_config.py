@@ -1,3 +1,5 @@
+"""ExecConfig, ExecOptions and PluginPolicy: validation, equality, pickling and repr."""
+
 from __future__ import annotations
 
 import pickle
@@ -11,7 +13,7 @@ from kubeauth.errors import ConfigError
 from tests.support.cases import each_case
 
 
-def test_policies_by_name_p1() -> None:
+def test_policy_constructors_p1() -> None:
     assert PluginPolicy.allow_all() == PluginPolicy("AllowAll")
     assert PluginPolicy.deny_all() == PluginPolicy("DenyAll")
     assert PluginPolicy.allowlist(["aws", "/usr/bin/kubelogin"]).commands == ("aws", "/usr/bin/kubelogin")
@@ -40,10 +42,11 @@ def test_policies_by_name_p1() -> None:
 )
 def test_a_policy_must_be_consistent_p2(kind: str, commands: list[str] | None, problem: str | None) -> None:
     found = find_policy_problem(kind, commands)
+
     assert (problem is None and found is None) or (problem is not None and problem in (found or ""))
 
 
-def test_a_bad_policy_cannot_be_made_p2() -> None:
+def test_an_invalid_policy_raises_p2() -> None:
     for commands in ([], ["./x"], "aws"):
         with pytest.raises(ConfigError):
             PluginPolicy.allowlist(commands)
@@ -52,13 +55,14 @@ def test_a_bad_policy_cannot_be_made_p2() -> None:
             PluginPolicy(kind, listed)
 
 
-def test_policies_and_configs_are_values_whatever_they_are_made_of() -> None:
+def test_policies_and_configs_do_not_depend_on_mutable_arguments() -> None:
     assert PluginPolicy("") == PluginPolicy.allow_all()
     assert hash(PluginPolicy("Allowlist", ["a"])) == hash(PluginPolicy.allowlist(["a"]))  # type: ignore[arg-type]
     assert ExecConfig(command="c", api_version="v", args=["a"]).args == ("a",)  # type: ignore[arg-type]
-    shared = {"a": [1]}
-    config = ExecConfig(command="c", api_version="v", cluster_config=shared)
-    shared["a"].append(2)
+
+    mutable = {"a": [1]}
+    config = ExecConfig(command="c", api_version="v", cluster_config=mutable)
+    mutable["a"].append(2)
     assert config.cluster_config == {"a": [1]}
 
 
@@ -84,8 +88,8 @@ def test_paths_are_cleaned_as_go_does(path: str, cleaned: str) -> None:
         ("zero\u200bwidth", "zeroU+200Bwidth"),
         ("\U000e0001tag", "U+E0001tag"),
         *[
-            (same, same)
-            for same in (
+            (unchanged, unchanged)
+            for unchanged in (
                 "tuna\nfish\r\nmarlin\t\r\ntuna\vfish\fmarlin",
                 "alpha: \u03b1, beta: \u03b2",
                 "tu\u0301na with a mark",
@@ -97,15 +101,15 @@ def test_paths_are_cleaned_as_go_does(path: str, cleaned: str) -> None:
         ],
     ],
 )
-def test_install_hints_cannot_steer_a_terminal_t77(hint: str, cleaned: str) -> None:
+def test_terminal_escapes_in_install_hints_are_escaped_t77(hint: str, cleaned: str) -> None:
     assert escape_terminal(hint) == cleaned
 
 
-def test_a_long_hint_is_cleaned_character_by_character_only_once() -> None:
+def test_a_long_install_hint_is_escaped() -> None:
     assert escape_terminal("\x1ba\n" * 1_000_000) == "U+001Ba\n" * 1_000_000
 
 
-def test_options_are_checked() -> None:
+def test_the_timeout_must_be_positive() -> None:
     assert (ExecOptions().timeout, ExecOptions().refresh_ahead) == (60.0, True)
     assert ExecOptions(timeout=None).timeout is None
     for timeout in (0, -1.0, float("nan")):
@@ -113,7 +117,7 @@ def test_options_are_checked() -> None:
             ExecOptions(timeout=timeout)
 
 
-def test_exec_configs_are_values_and_print_no_secret_k7() -> None:
+def test_exec_configs_have_equality_and_no_secrets_in_repr_or_pickle_k7() -> None:
     def make() -> ExecConfig:
         return ExecConfig(
             command="plug",
@@ -128,10 +132,12 @@ def test_exec_configs_are_values_and_print_no_secret_k7() -> None:
         pickle.dumps(make())
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(make().env)
-    bare = ExecConfig(command="plug", api_version="v1")
-    assert pickle.loads(pickle.dumps(bare)) == bare
+    without_secrets = ExecConfig(command="plug", api_version="v1")
+    assert pickle.loads(pickle.dumps(without_secrets)) == without_secrets
+
     assert make() == make()
     assert hash(make()) == hash(make())
+
     assert "s3ntinel" not in repr(make())
     assert "plug" in repr(make())
     assert "env=<1 hidden: A>" in repr(make())

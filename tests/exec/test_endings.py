@@ -1,6 +1,6 @@
-"""When a program ends, or is told to, while a plugin runs: no plugin is left, and nobody waits for one.
+"""Programs that exit or are interrupted while a plugin runs leave no plugin process behind.
 
-And programs that are in a bad state themselves: no standard streams, no descriptors, nobody who reaps.
+Also programs with closed standard streams, without free descriptors, or with SIGCHLD ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kubeauth.testing import Answer, APIServer
 from tests.support.misbehaving import Misbehaving, repository
 from tests.support.residue import is_alive, no_residue, wait_until
 
-pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs Linux")
+pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
 
 PRELUDE = """
 import asyncio, errno, json, os, resource, signal, sys, threading, time
@@ -43,8 +43,8 @@ def wait_for_runs(count):
     while len(runs()) < count:
         time.sleep(0.01)
 
-def say(*words):
-    print(*words, flush=True)
+def report(*values):
+    print(*values, flush=True)
 
 def fds():
     return len(os.listdir("/proc/self/fd"))
@@ -55,12 +55,12 @@ async def aget(path="/version"):
 """
 
 HANGS = "fork(); time.sleep(600)"
-IGNORES = f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {HANGS}"
+IGNORES_SIGTERM = f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {HANGS}"
 
 
 @pytest.fixture
 def plugin(tmp_path: Path) -> Iterator[Misbehaving]:
-    """Nothing of it may be left at the end; what is, is ended."""
+    """Its processes must have ended at the end of the test; otherwise they are killed."""
     plugin = Misbehaving(tmp_path)
     try:
         with no_residue():
@@ -79,7 +79,7 @@ def http() -> Iterator[APIServer]:
 
 @contextmanager
 def program(source: str, server: APIServer, plugin: Misbehaving) -> Iterator[subprocess.Popen[str]]:
-    """A program that uses kubeauth, while it runs."""
+    """A Python program in which kubeauth is imported."""
     started = subprocess.Popen(
         [sys.executable, "-c", PRELUDE + textwrap.dedent(source), server.url, str(plugin.path)],
         cwd=repository(),
@@ -96,11 +96,11 @@ def program(source: str, server: APIServer, plugin: Misbehaving) -> Iterator[sub
         started.communicate()
 
 
-def ended(running: subprocess.Popen[str]) -> str:
-    """What it has printed when it has ended well."""
-    said, errors = running.communicate(timeout=60)
+def wait_for_output(running: subprocess.Popen[str]) -> str:
+    """Wait until the program has exited with status 0, and return its stdout."""
+    output, errors = running.communicate(timeout=60)
     assert running.returncode == 0, errors
-    return said.strip()
+    return output.strip()
 
 
 def interrupt(running: subprocess.Popen[str]) -> None:
@@ -113,97 +113,102 @@ INTERRUPTED = {
         try:
             client.get("/version")
         except KeyboardInterrupt:
-            say("interrupted", os.path.exists(f"/proc/{runs()[0]}"))
+            report("interrupted", os.path.exists(f"/proc/{runs()[0]}"))
     """,
     "sync, closed": """
         try:
             with kubeauth.Client(config()) as client:
                 client.get("/version")
         except KeyboardInterrupt:
-            say("interrupted", os.path.exists(f"/proc/{runs()[0]}"))
+            report("interrupted", os.path.exists(f"/proc/{runs()[0]}"))
     """,
     "asyncio": """
         try:
             asyncio.run(aget())
         except KeyboardInterrupt:
-            say("interrupted")
+            report("interrupted")
     """,
     "asyncio, not closed": """
         client = kubeauth.AsyncClient(config())
         try:
             asyncio.run(client.get("/version"))
         except KeyboardInterrupt:
-            say("interrupted")
+            report("interrupted")
     """,
     "trio": """
         try:
             anyio.run(aget, backend="trio")
         except KeyboardInterrupt:
-            say("interrupted")
+            report("interrupted")
     """,
     "trio, not closed": """
         client = kubeauth.AsyncClient(config())
         try:
             anyio.run(client.get, "/version", backend="trio")
         except KeyboardInterrupt:
-            say("interrupted")
+            report("interrupted")
     """,
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", INTERRUPTED)
-def test_ctrl_c(way: str, http: APIServer, plugin: Misbehaving) -> None:
-    plugin.does(IGNORES if "closed" in way else HANGS)
-    with program(INTERRUPTED[way], http, plugin) as running:
+@pytest.mark.parametrize("case", INTERRUPTED)
+def test_ctrl_c_stops_the_plugin(case: str, http: APIServer, plugin: Misbehaving) -> None:
+    plugin.does(IGNORES_SIGTERM if "closed" in case else HANGS)
+    with program(INTERRUPTED[case], http, plugin) as running:
         wait_until(lambda: len(plugin.processes) == 2)
         interrupt(running)
-        # Where it ran the plugin itself, that is gone by then.
-        assert ended(running) == ("interrupted False" if "sync" in way.split(",") else "interrupted")
+        # A sync client has waited for the process of the plugin before it raises.
+        assert wait_for_output(running) == (
+            "interrupted False" if "sync" in case.split(",") else "interrupted"
+        )
     assert plugin.runs == 1
 
 
-def test_ctrl_c_twice(http: APIServer, plugin: Misbehaving) -> None:
-    """By who did not want to wait for a plugin that takes its time to end."""
-    # A signal that comes just before it sleeps is heard after it.
+def test_a_second_ctrl_c_kills_a_plugin_that_ignores_sigterm(http: APIServer, plugin: Misbehaving) -> None:
+    # It sleeps in short intervals: Python runs the handler of a signal only after time.sleep() returns.
     plugin.does(
-        "signal.signal(signal.SIGTERM, lambda *_: note('.told', 1)); fork()\nwhile True: time.sleep(0.02)"
+        "signal.signal(signal.SIGTERM, lambda *_: note('.terminated', 1)); fork()\nwhile True: time.sleep(0.02)"
     )
-    # It would be ended without the second in half a second: here it is not.
-    patient = "from kubeauth._exec import process\nprocess._TERM_GRACE = 600.0\n"
-    with program(patient + textwrap.dedent(INTERRUPTED["sync"]), http, plugin) as running:
+    # Otherwise it would be killed half a second after the first Ctrl-C.
+    long_grace = "from kubeauth._exec import process\nprocess._TERM_GRACE = 600.0\n"
+    with program(long_grace + textwrap.dedent(INTERRUPTED["sync"]), http, plugin) as running:
         wait_until(lambda: len(plugin.processes) == 2)
         interrupt(running)
-        wait_until(lambda: Path(f"{plugin.path}.told").exists())
+        wait_until(lambda: Path(f"{plugin.path}.terminated").exists())
+
         interrupt(running)
-        assert ended(running) == "interrupted False"
+
+        assert wait_for_output(running) == "interrupted False"
 
 
-def test_ctrl_c_and_then_it_is_asked_again(http: APIServer, plugin: Misbehaving) -> None:
-    """An interrupted run is no failure: whoever asks next is not told to wait."""
+def test_an_interrupted_run_is_followed_by_another_without_backoff(
+    http: APIServer, plugin: Misbehaving
+) -> None:
     plugin.does(HANGS)
     source = """
         with kubeauth.Client(config()) as client:
             try:
                 client.get("/version")
             except KeyboardInterrupt:
-                say("interrupted")
+                report("interrupted")
             while len(open(plugin + ".does").read()) < 30:
                 time.sleep(0.01)
-            say(client.get("/version").status_code)
+            report(client.get("/version").status_code)
     """
     with program(source, http, plugin) as running:
         wait_until(lambda: len(plugin.processes) == 2)
         interrupt(running)
         assert running.stdout is not None
         assert running.stdout.readline() == "interrupted\n"
-        plugin.does("give(token='alices-token') # and no more than that")
-        assert ended(running) == "200"
+
+        plugin.does("give(token='alices-token')  # longer than 30 bytes")
+        assert wait_for_output(running) == "200"
     assert plugin.runs == 2
 
 
-def test_ctrl_c_while_others_wait(http: APIServer, plugin: Misbehaving) -> None:
-    """The main thread ran it for all; the others run it anew."""
+def test_waiting_threads_run_the_plugin_again_after_ctrl_c(http: APIServer, plugin: Misbehaving) -> None:
+    """The main thread led the run that all of them waited for."""
     plugin.does(
         "if not os.path.exists(here + '.again'):\n"
         "    open(here + '.again', 'w').close()\n"
@@ -212,27 +217,33 @@ def test_ctrl_c_while_others_wait(http: APIServer, plugin: Misbehaving) -> None:
     )
     source = """
         client = kubeauth.Client(config())
-        found = []
-        def ask():
+        statuses = []
+        def request():
             wait_for_runs(1)
-            found.append(client.get("/version").status_code)
-        threads = [threading.Thread(target=ask) for _ in range(4)]
+            statuses.append(client.get("/version").status_code)
+        threads = [threading.Thread(target=request) for _ in range(4)]
         for thread in threads: thread.start()
+        def report_waiting():
+            source = client._kube_transport._source
+            while source._call is None or len(source._call._waiters) < len(threads):
+                time.sleep(0.01)
+            report("all threads wait")
+        threading.Thread(target=report_waiting).start()
         try:
             client.get("/version")
         except KeyboardInterrupt:
             for thread in threads: thread.join()
-            say("interrupted", found)
+            report("interrupted", statuses)
     """
     with program(source, http, plugin) as running:
-        wait_until(lambda: Path(f"{plugin.path}.again").exists())
-        time.sleep(0.2)
+        assert running.stdout is not None
+        assert running.stdout.readline() == "all threads wait\n"
         interrupt(running)
-        assert ended(running) == "interrupted [200, 200, 200, 200]"
+        assert wait_for_output(running) == "interrupted [200, 200, 200, 200]"
     assert plugin.runs == 2
 
 
-AHEAD = """
+REFRESHES_AHEAD = """
     open(plugin + ".does", "w").write(
         "if len(open(here + '.runs').readlines()) > 1:\\n    fork()\\n    time.sleep(600)\\n"
         f"give(token='alices-token', expirationTimestamp='{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(clock.time() + 900))}')"
@@ -240,30 +251,34 @@ AHEAD = """
     client = kubeauth.Client(config(), clock=clock)
     client.get("/version")
     clock.advance(880)
-    say(client.get("/version").status_code)
+    report(client.get("/version").status_code)
 """
 EXITS = {
-    "renewing ahead": AHEAD + "    wait_for_runs(2)\n",
-    "about to renew ahead": AHEAD,
-    "about to renew ahead, closed": AHEAD + "    client.close()\n",
-    "by sys.exit in the middle of it": AHEAD + "    wait_for_runs(2)\n    sys.exit(0)\n",
-    "abandoned by asyncio": """
+    "during a refresh ahead": REFRESHES_AHEAD + "    wait_for_runs(2)\n",
+    "at the start of a refresh ahead": REFRESHES_AHEAD,
+    "at the start of a refresh ahead, closed": REFRESHES_AHEAD + "    client.close()\n",
+    "sys.exit during a refresh ahead": REFRESHES_AHEAD + "    wait_for_runs(2)\n    sys.exit(0)\n",
+    "cancelled in asyncio": """
         async def main():
             client = kubeauth.AsyncClient(config())
-            with anyio.move_on_after(0.5):
-                await client.get("/version")
-            say(200)
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.get, "/version")
+                await anyio.to_thread.run_sync(wait_for_runs, 1)
+                group.cancel_scope.cancel()
+            report(200)
         asyncio.run(main())
     """,
-    "abandoned by trio": """
+    "cancelled in trio": """
         async def main():
             client = kubeauth.AsyncClient(config())
-            with anyio.move_on_after(0.5):
-                await client.get("/version")
-            say(200)
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.get, "/version")
+                await anyio.to_thread.run_sync(wait_for_runs, 1)
+                group.cancel_scope.cancel()
+            report(200)
         anyio.run(main, backend="trio")
     """,
-    "abandoned at once": """
+    "cancelled at once": """
         async def main():
             client = kubeauth.AsyncClient(config())
             async with anyio.create_task_group() as group:
@@ -271,83 +286,84 @@ EXITS = {
                 await anyio.sleep(0)
                 await anyio.sleep(0)
                 group.cancel_scope.cancel()
-            say(200)
+            report(200)
         asyncio.run(main())
     """,
     "in a daemon thread": """
         client = kubeauth.Client(config())
         threading.Thread(target=client.get, args=("/version",), daemon=True).start()
         wait_for_runs(1)
-        say(200)
+        report(200)
     """,
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", EXITS)
-def test_exit_while_a_plugin_runs(way: str, http: APIServer, plugin: Misbehaving) -> None:
-    plugin.does(IGNORES)
-    with program(EXITS[way], http, plugin) as running:
-        assert ended(running) == "200"
-    # One that was only just started shows itself a moment later.
+@pytest.mark.parametrize("case", EXITS)
+def test_exit_while_a_plugin_runs_stops_it(case: str, http: APIServer, plugin: Misbehaving) -> None:
+    plugin.does(IGNORES_SIGTERM)
+    with program(EXITS[case], http, plugin) as running:
+        assert wait_for_output(running) == "200"
+
+    # A process that was just started and missed would record its pid later.
     time.sleep(0.3)
 
 
-def test_what_is_asked_for_when_all_is_over_is_not_started(http: APIServer, plugin: Misbehaving) -> None:
-    """By a thread that still runs when nobody is left to end a plugin."""
+def test_no_plugin_is_started_at_interpreter_exit(http: APIServer, plugin: Misbehaving) -> None:
+    """A daemon thread sends a request after kubeauth's own exit handler, which stops plugins."""
     source = """
         import atexit
-        late = threading.Event()
-        def ask():
-            late.wait()
+        is_late = threading.Event()
+        def request():
+            is_late.wait()
             try:
                 client.get("/version")
             except kubeauth.errors.PluginFailed:
-                say("not started")
-        asks = threading.Thread(target=ask, daemon=True)
-        @atexit.register  # before kubeauth does, so that this comes after it
-        def at_last():
-            late.set()
-            asks.join(60)
-            say(len(runs()))
+                report("not started")
+        requester = threading.Thread(target=request, daemon=True)
+        @atexit.register  # before kubeauth registers its own, so that this one runs after it
+        def send_late_request():
+            is_late.set()
+            requester.join(60)
+            report(len(runs()))
         client = kubeauth.Client(config())
-        asks.start()
+        requester.start()
     """
     with program(source, http, plugin) as running:
-        assert ended(running).split("\n") == ["not started", "0"]
+        assert wait_for_output(running).split("\n") == ["not started", "0"]
 
 
 def test_a_forked_child_that_exits_leaves_the_plugin_to_its_parent(
     http: APIServer, plugin: Misbehaving
 ) -> None:
-    """At its exit it knows of a run, but that is not its own."""
+    """The child has a copy of the run's state, but must not stop the process of its parent."""
     plugin.does("while not os.path.exists(here + '.go'): time.sleep(0.01)\ngive(token='alices-token')")
     source = """
         client = kubeauth.Client(config())
-        found = []
-        asks = threading.Thread(target=lambda: found.append(client.get("/version").status_code))
-        asks.start()
+        statuses = []
+        requester = threading.Thread(target=lambda: statuses.append(client.get("/version").status_code))
+        requester.start()
         wait_for_runs(1)
         child = os.fork()
         if not child:
             sys.exit(0)
         os.waitpid(child, 0)
         open(plugin + ".go", "w").close()
-        asks.join()
-        say(found)
+        requester.join()
+        report(statuses)
     """
     with program(source, http, plugin) as running:
-        assert ended(running) == "[200]"
+        assert wait_for_output(running) == "[200]"
     assert plugin.runs == 1
 
 
 @pytest.mark.slow
-def test_sigchld_is_ignored(http: APIServer, plugin: Misbehaving) -> None:
-    """Then nobody can know how a program ended; but what it printed says enough."""
+def test_plugins_work_if_sigchld_is_ignored(http: APIServer, plugin: Misbehaving) -> None:
+    """Then the exit status is unknown, and only the output counts."""
     source = """
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         with kubeauth.Client(config(), clock=clock) as client:
-            say(client.get("/version").status_code)
+            report(client.get("/version").status_code)
         for broken in ("sys.exit(1)", "time.sleep(600)", "os.kill(os.getpid(), 9)"):
             open(plugin + ".does", "w").write(broken)
             wrong = config(timeout=1.0 if "sleep" in broken else 600.0, args=(broken,))
@@ -355,19 +371,19 @@ def test_sigchld_is_ignored(http: APIServer, plugin: Misbehaving) -> None:
                 try:
                     client.get("/version")
                 except kubeauth.errors.PluginError as error:
-                    say(type(error).__name__)
-                object.__setattr__(wrong.exec.options, "timeout", 600.0)  # what works now may be slow
+                    report(type(error).__name__)
+                object.__setattr__(wrong.exec.options, "timeout", 600.0)  # a slow machine must not time out
                 open(plugin + ".does", "w").write("give(token='alices-token')")
                 clock.advance(1.3)
-                say(client.get("/version").status_code)
+                report(client.get("/version").status_code)
     """
     with program(source, http, plugin) as running:
-        said = ended(running).split()
-    assert said[0::2] == ["200"] * 4
-    assert said[3] == "PluginTimeout"
+        output = wait_for_output(running).split()
+    assert output[0::2] == ["200"] * 4
+    assert output[3] == "PluginTimeout"
 
 
-# In an order in which the numbers are given away again: to the plugin's pipes, or to connections.
+# The closed descriptors are reused for the pipes of the plugin, or for connections.
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("closed", "runtime"),
@@ -382,13 +398,13 @@ def test_sigchld_is_ignored(http: APIServer, plugin: Misbehaving) -> None:
     ],
     ids=str,
 )
-def test_standard_streams_are_closed(
+def test_plugins_work_if_standard_streams_are_closed(
     closed: tuple[int, ...], runtime: str, http: APIServer, plugin: Misbehaving, tmp_path: Path
 ) -> None:
-    """What a plugin says on its stderr must not reach whoever has that number now."""
-    answer = tmp_path / "answer"
-    chatty = "os.write(2, b'x' * 300_000); give(token='token-%d' % len(open(here + '.runs').readlines()))"
-    plugin.does(chatty)
+    """The stderr of a plugin must not be copied to a connection that has descriptor 2."""
+    result = tmp_path / "result"
+    verbose = "os.write(2, b'x' * 300_000); give(token='token-%d' % len(open(here + '.runs').readlines()))"
+    plugin.does(verbose)
     http.tokens = {"token-1": "alice"}
     source = f"""
         async def main():
@@ -396,14 +412,14 @@ def test_standard_streams_are_closed(
                 return [(await client.get("/version")).status_code for _ in range(4)]
         if {runtime!r} == "sync":
             with kubeauth.Client(config()) as client:
-                found = [client.get("/version").status_code for _ in range(4)]
+                statuses = [client.get("/version").status_code for _ in range(4)]
         else:
-            found = (asyncio.run(main()) if {runtime!r} == "asyncio" else anyio.run(main, backend="trio"))
-        open({str(answer)!r}, "w").write(json.dumps(found))
+            statuses = (asyncio.run(main()) if {runtime!r} == "asyncio" else anyio.run(main, backend="trio"))
+        open({str(result)!r}, "w").write(json.dumps(statuses))
     """
-    http.on("GET", "/version", lambda _: answers(http, plugin))
+    http.on("GET", "/version", lambda _: rotate_token(http, plugin))
     closing = " ".join(f"{number}{'<' if number == 0 else '>'}&-" for number in closed)
-    # A file takes it at once. Of what a pipe does not take, because nobody reads from it, the end may be lost.
+    # A file, since a pipe that is not read could block, and the end of the output be lost.
     with (tmp_path / "stderr").open("w") as stderr:
         subprocess.run(
             ["/bin/sh", "-c", f'exec "$@" {closing}', "sh", sys.executable, "-c",
@@ -416,49 +432,51 @@ def test_standard_streams_are_closed(
             timeout=60,
             check=False,
         )  # fmt: skip
-    said = (tmp_path / "stderr").read_text()
-    assert answer.exists(), said[-3000:]
-    assert answer.read_text() == "[200, 200, 200, 200]"
+
+    output = (tmp_path / "stderr").read_text()
+    assert result.exists(), output[-3000:]
+    assert result.read_text() == "[200, 200, 200, 200]"
+
     if 2 not in closed:
-        assert said == "x" * 300_000 * plugin.runs
+        assert output == "x" * 300_000 * plugin.runs
 
 
-def answers(http: APIServer, plugin: Misbehaving) -> Answer:
-    """After each answer the token is another, so that the plugin runs while a connection is open."""
+def rotate_token(http: APIServer, plugin: Misbehaving) -> Answer:
+    """Accept another token after each response, so that the plugin runs while a connection is open."""
     http.tokens = {f"token-{plugin.runs + 1}": "alice"}
     return Answer(200, {})
 
 
-def test_no_more_descriptors(http: APIServer, plugin: Misbehaving) -> None:
-    """At every place where one is needed: a typed error, nothing kept, and then it works."""
+def test_emfile_is_a_typed_error_and_the_next_request_succeeds(http: APIServer, plugin: Misbehaving) -> None:
+    """Wherever a descriptor is needed: a typed error, and no descriptor is left open."""
     source = """
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        with kubeauth.Client(config(), clock=clock) as warm:
-            warm.get("/version")  # imports what it needs
-        seen = []
-        for room in range(1, 12):
-            with kubeauth.Client(config(args=(str(room),)), clock=clock) as client:
+        with kubeauth.Client(config(), clock=clock) as first:
+            first.get("/version")  # imports all modules
+        outcomes = []
+        for free in range(1, 12):
+            with kubeauth.Client(config(args=(str(free),)), clock=clock) as client:
                 before = fds() - 1
-                # The highest number that is taken says where the next ones are.
-                resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + room, hard))
+                # Only `free` numbers are left above the highest that is open.
+                resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + free, hard))
                 try:
-                    seen.append(client.get("/version").status_code)
+                    outcomes.append(client.get("/version").status_code)
                 except kubeauth.errors.PluginNotStarted as error:
                     assert error.errno == errno.EMFILE
                     assert "raise its limit (ulimit -n)" in str(error)
-                    seen.append("EMFILE")
+                    outcomes.append("EMFILE")
                 except httpx.ConnectError as error:
-                    seen.append("ConnectError")
+                    outcomes.append("ConnectError")
                 finally:
                     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-                if seen[-1] == "EMFILE":
+                if outcomes[-1] == "EMFILE":
                     assert fds() - 1 == before, (fds() - 1, before)
                 clock.advance(1.3)
                 assert client.get("/version").status_code == 200
             assert fds() - 1 == before, (fds() - 1, before)
-        say(json.dumps(seen))
+        report(json.dumps(outcomes))
     """
     with program(source, http, plugin) as running:
-        said = ended(running)
-    assert '"EMFILE"' in said
-    assert "200" in said
+        output = wait_for_output(running)
+    assert '"EMFILE"' in output
+    assert "200" in output

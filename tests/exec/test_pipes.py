@@ -1,4 +1,4 @@
-"""How a program is told and heard where pipes cannot be polled. The same is asked of the way used here."""
+"""Reading the output of a process and writing its stdin, with poll() and with threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def kind(request: pytest.FixtureRequest) -> Iterator[type[PollReader] | type[Thr
         yield request.param
 
 
-def heard(
+def read_output(
     kind: type[PollReader] | type[ThreadReader],
     code: str,
     *,
@@ -31,15 +31,15 @@ def heard(
     copy_stderr: bool = True,
     stdin_data: bytes | None = None,
 ) -> PollReader | ThreadReader:
-    theirs, ours = os.pipe()
+    read_end, write_end = os.pipe()
     popen = subprocess.Popen(
         [sys.executable, "-ISc", code],
-        stdin=theirs if stdin_data is not None else subprocess.DEVNULL,
+        stdin=read_end if stdin_data is not None else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    os.close(theirs)
-    stdin = FileIO(ours, "w")
+    os.close(read_end)
+    stdin = FileIO(write_end, "w")
     if stdin_data is None:
         stdin.close()
     with kind(
@@ -48,112 +48,123 @@ def heard(
         max_tail=max_tail,
         copy_stderr=copy_stderr,
         stdin_data=StdinData(stdin, stdin_data) if stdin_data is not None else None,
-    ) as pump:
-        while not pump.read(0.05) and not pump.is_too_large:
+    ) as reader:
+        while not reader.read(0.05) and not reader.is_too_large:
             pass
-        if pump.is_too_large:
+        if reader.is_too_large:
             popen.kill()
         while popen.poll() is None:
-            pump.read(0.05)
-    return pump
+            reader.read(0.05)
+    return reader
 
 
-def test_what_it_says(kind: type[PollReader], capfd: pytest.CaptureFixture[str]) -> None:
-    pump = heard(
+def test_stdout_and_stderr_are_read(kind: type[PollReader], capfd: pytest.CaptureFixture[str]) -> None:
+    reader = read_output(
         kind, "import sys; print('out'); print('many words\\non stderr', file=sys.stderr)", max_tail=12
     )
-    assert pump.output() == b"out\n"
-    assert pump.stderr_tail() == b"on stderr\n"
-    assert not pump.is_too_large
+    assert reader.output() == b"out\n"
+    assert reader.stderr_tail() == b"on stderr\n"
+    assert not reader.is_too_large
     assert capfd.readouterr().err == "many words\non stderr\n"
 
 
-def test_what_is_kept_of_stderr_begins_with_a_whole_line(kind: type[PollReader]) -> None:
-    """Else it could begin in the middle of a secret, which nobody would recognise any more."""
-    pump = heard(kind, "import sys; print('password\\n=hunter22secret\\nno', file=sys.stderr)")
-    assert pump.stderr_tail() == b"no\n"
-    pump = heard(kind, "import sys; sys.stderr.write('password=hunter22secret')")
-    assert pump.stderr_tail() == b"(one line, too long to repeat)"
-    pump = heard(kind, "import sys; sys.stderr.write('0123456789')")
-    assert pump.stderr_tail() == b"0123456789"
+def test_the_stderr_tail_starts_with_a_whole_line(kind: type[PollReader]) -> None:
+    """A tail that starts in the middle of a secret could not be redacted."""
+    reader = read_output(kind, "import sys; print('password\\n=hunter22secret\\nno', file=sys.stderr)")
+    assert reader.stderr_tail() == b"no\n"
+
+    reader = read_output(kind, "import sys; sys.stderr.write('password=hunter22secret')")
+    assert reader.stderr_tail() == b"(one line, too long to repeat)"
+
+    reader = read_output(kind, "import sys; sys.stderr.write('0123456789')")
+    assert reader.stderr_tail() == b"0123456789"
 
 
-def test_too_much(kind: type[PollReader]) -> None:
-    assert heard(kind, "while True: print('x' * 100)").is_too_large
+def test_too_much_output(kind: type[PollReader]) -> None:
+    assert read_output(kind, "while True: print('x' * 100)").is_too_large
 
 
-def test_both_at_once(kind: type[PollReader], capfd: pytest.CaptureFixture[str]) -> None:
+def test_stdout_and_stderr_are_read_concurrently(
+    kind: type[PollReader], capfd: pytest.CaptureFixture[str]
+) -> None:
     code = "import sys\nfor _ in range(300): print('o' * 99); print('e' * 999, file=sys.stderr)"
-    pump = heard(kind, code, max_output=10**6)
-    assert len(pump.output()) == 300 * 100
+    reader = read_output(kind, code, max_output=10**6)
+    assert len(reader.output()) == 300 * 100
     assert len(capfd.readouterr().err) == 300 * 1000
 
 
-MUCH = b"0123456789" * 50_000
+LARGE_INPUT = b"0123456789" * 50_000
 
 
-def test_it_is_told_everything_and_that_there_is_no_more(kind: type[PollReader]) -> None:
+def test_stdin_is_written_and_closed(kind: type[PollReader]) -> None:
     code = "import sys; data = sys.stdin.buffer.read(); print(len(data), data[-3:].decode())"
-    assert heard(kind, code, stdin_data=MUCH).output() == b"500000 789\n"
-    assert heard(kind, code, stdin_data=b"").output() == b"0 \n"
+    assert read_output(kind, code, stdin_data=LARGE_INPUT).output() == b"500000 789\n"
+    assert read_output(kind, code, stdin_data=b"").output() == b"0 \n"
 
 
-def test_one_that_says_much_before_it_reads_is_heard(kind: type[PollReader]) -> None:
+def test_a_process_that_prints_before_it_reads_does_not_block(kind: type[PollReader]) -> None:
     code = "import sys; print('x' * 300_000, flush=True); print(len(sys.stdin.buffer.read()))"
-    assert heard(kind, code, stdin_data=MUCH, max_output=10**6).output() == b"x" * 300_000 + b"\n500000\n"
+    reader = read_output(kind, code, stdin_data=LARGE_INPUT, max_output=10**6)
+    assert reader.output() == b"x" * 300_000 + b"\n500000\n"
 
 
-def test_one_that_reads_after_it_has_said_everything_is_told(kind: type[PollReader], tmp_path: Path) -> None:
+def test_stdin_is_written_after_stdout_and_stderr_were_closed(kind: type[PollReader], tmp_path: Path) -> None:
     code = (
         "import os, sys; os.close(1); os.close(2); data = sys.stdin.buffer.read(); "
         f"open({str(tmp_path / 'read')!r}, 'w').write(str(len(data)))"
     )
-    heard(kind, code, stdin_data=MUCH)
+    read_output(kind, code, stdin_data=LARGE_INPUT)
     assert (tmp_path / "read").read_text() == "500000"
 
 
 @pytest.mark.parametrize("code", ["print('out')", "import os; os.close(0); print('out')"])
-def test_one_that_does_not_want_to_know_need_not(code: str, kind: type[PollReader]) -> None:
-    assert heard(kind, code, stdin_data=MUCH).output() == b"out\n"
+def test_a_process_need_not_read_its_stdin(code: str, kind: type[PollReader]) -> None:
+    assert read_output(kind, code, stdin_data=LARGE_INPUT).output() == b"out\n"
 
 
-def test_its_stderr_can_be_kept_to_ourselves(
+def test_stderr_is_not_copied_without_copy_stderr(
     kind: type[PollReader], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    pump = heard(kind, "import sys; print('many words', file=sys.stderr)", max_tail=20, copy_stderr=False)
-    assert pump.stderr_tail() == b"many words\n"
+    reader = read_output(
+        kind, "import sys; print('many words', file=sys.stderr)", max_tail=20, copy_stderr=False
+    )
+    assert reader.stderr_tail() == b"many words\n"
     assert capfd.readouterr().err == ""
 
 
-def test_what_it_is_told_is_not_printed() -> None:
+def test_repr_has_no_stdin_data() -> None:
     with FileIO(os.devnull) as stdin:
         assert "secret" not in repr(StdinData(stdin, b"secret"))
 
 
-def test_interactive_only_stdout_is_heard(kind: type[PollReader]) -> None:
+def test_only_stdout_is_read_of_an_interactive_process(kind: type[PollReader]) -> None:
     popen = subprocess.Popen([sys.executable, "-ISc", "print('out')"], stdout=subprocess.PIPE)
-    with kind(popen, max_output=1000, max_tail=10) as pump:
-        while not pump.read(0.05):
+    with kind(popen, max_output=1000, max_tail=10) as reader:
+        while not reader.read(0.05):
             pass
         popen.wait()
-    assert pump.output() == b"out\n"
+    assert reader.output() == b"out\n"
 
 
-def test_who_holds_the_other_end_is_not_waited_for() -> None:
-    """A thread that still reads keeps its descriptor, so that it never reads from somebody else's."""
-    reader, writer = os.pipe()
+def test_closing_does_not_wait_for_another_writer_of_the_pipe() -> None:
+    """A thread that still reads leaves its descriptor open, so that the number is not reused meanwhile."""
+    read_end, write_end = os.pipe()
     popen = subprocess.Popen([sys.executable, "-ISc", "pass"], stdout=subprocess.PIPE)
+
     popen.wait()
     assert popen.stdout is not None
-    os.dup2(reader, popen.stdout.fileno())
+
+    os.dup2(read_end, popen.stdout.fileno())
     with no_residue():
-        with ThreadReader(popen, max_output=1000, max_tail=10) as pump:
-            assert not pump.read(0.01)
+        with ThreadReader(popen, max_output=1000, max_tail=10) as reader:
+            assert not reader.read(0.01)
         assert not popen.stdout.closed
-        os.write(writer, b"late")
-        os.close(writer)
+
+        os.write(write_end, b"late")
+        os.close(write_end)
+
         for thread in threading.enumerate():
             if thread.name == "kubeauth-output":
                 thread.join()
         assert popen.stdout.closed
-    os.close(reader)
+    os.close(read_end)

@@ -1,10 +1,11 @@
-"""One run of a program: what is heard of it, what is passed on, and how it is ended."""
+"""One run of a plugin: its output, what is copied to stderr, and how the process is terminated."""
 
 from __future__ import annotations
 
 import os
 import pty
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -26,11 +27,11 @@ from tests.support.misbehaving import Misbehaving, document, expire_timeout_when
 from tests.support.observers import NullObserver
 from tests.support.residue import is_alive, no_residue, wait_until
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="these plugins are for POSIX")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="the plugins are POSIX scripts")
 
 
-# Ctrl-C comes when it waits for programs to end by themselves.
-_INTERRUPTED_AT_ITS_END = """
+# KeyboardInterrupt is raised while the exit handler waits for the plugins.
+_INTERRUPTED_AT_EXIT = """
 import os, sys, threading, time, types
 from kubeauth._exec import process
 
@@ -40,24 +41,24 @@ def run(path):
 
 for path in sys.argv[1:]:
     threading.Thread(target=run, args=(path,), daemon=True).start()
-while not all(os.path.exists(path + ".deaf") for path in sys.argv[1:]):
+while not all(os.path.exists(path + ".ready") for path in sys.argv[1:]):
     time.sleep(0.01)
 
 def sleep(seconds):
     if threading.current_thread() is threading.main_thread():
         raise KeyboardInterrupt
-    time.sleep(600)  # no other code stops it
+    time.sleep(600)  # the plugin must be killed by the exit handler
 
 process.time = types.SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
 """
 
 
-class Counts(NullObserver):
+class CountingObserver(NullObserver):
     def __init__(self) -> None:
-        self.ran: list[tuple[str, int]] = []
+        self.runs: list[tuple[str, int]] = []
 
     def on_plugin_run(self, *, status: str, code: int, seconds: float) -> None:
-        self.ran.append((status, code))
+        self.runs.append((status, code))
 
 
 @pytest.fixture
@@ -68,16 +69,18 @@ def script(tmp_path: Path) -> Iterator[Misbehaving]:
     wait_until(lambda: not any(map(is_alive, script.processes)))
 
 
-def asked(script: Misbehaving, *, timeout: float = 60.0, counts: Counts | None = None) -> str | None:
-    """The token that it gives."""
-    credential = Plugin(script.exec(timeout=timeout), None, counts or Counts()).fetch()
+def fetch_token(
+    script: Misbehaving, *, timeout: float = 60.0, observer: CountingObserver | None = None
+) -> str | None:
+    """Run the plugin and return its token."""
+    credential = Plugin(script.exec(timeout=timeout), None, observer or CountingObserver()).fetch()
     return None if credential.token is None else credential.token.reveal()
 
 
 @contextmanager
-def stderr_is(descriptor: int | None) -> Iterator[None]:
-    """Descriptor 2 is another, or closed, for a while."""
-    before = os.dup(2)
+def replace_stderr(descriptor: int | None) -> Iterator[None]:
+    """Descriptor 2 is a duplicate of `descriptor`, or closed."""
+    saved = os.dup(2)
     try:
         if descriptor is None:
             os.close(2)
@@ -85,156 +88,161 @@ def stderr_is(descriptor: int | None) -> Iterator[None]:
             os.dup2(descriptor, 2)
         yield
     finally:
-        os.dup2(before, 2)
-        os.close(before)
+        os.dup2(saved, 2)
+        os.close(saved)
 
 
 class TestStderr:
-    def test_it_is_copied_through_and_its_end_is_kept(
+    def test_stderr_is_copied_and_its_tail_is_in_the_error(
         self, script: Misbehaving, capfd: pytest.CaptureFixture[str]
     ) -> None:
         script.does("for n in range(40_000): os.write(2, b'line %6d\\n' % n)\nsys.exit(1)")
         with pytest.raises(PluginFailed) as caught:
-            asked(script)
-        said = "".join(f"line {n:6}\n" for n in range(40_000))
-        assert capfd.readouterr().err == said
-        assert caught.value.stderr_tail == said[-4096:].partition("\n")[2].strip()
+            fetch_token(script)
+
+        output = "".join(f"line {n:6}\n" for n in range(40_000))
+        assert capfd.readouterr().err == output
+        assert caught.value.stderr_tail == output[-4096:].partition("\n")[2].strip()
         assert len(str(caught.value)) < 8192
 
-    def test_its_last_words_are_heard_however_late_it_is(
+    def test_stderr_is_read_after_the_process_has_exited(
         self, script: Misbehaving, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """They are in the pipe when it has ended; on a machine that has stalled, for longer than anybody waits."""
-        hear = PollReader.read
+        """It is still in the pipe then, on a slow machine even after the grace period."""
+        read = PollReader.read
 
-        def late(pump: PollReader, seconds: float) -> bool:
-            wait_until(lambda: not is_alive(pump._popen.pid))
-            return hear(pump, seconds)
+        def read_late(reader: PollReader, seconds: float) -> bool:
+            wait_until(lambda: not is_alive(reader._popen.pid))
+            return read(reader, seconds)
 
-        monkeypatch.setattr(PollReader, "read", late)
+        monkeypatch.setattr(PollReader, "read", read_late)
         monkeypatch.setattr(process, "_EOF_GRACE", -1.0)
-        script.does("os.write(2, b'last words\\n'); sys.exit(1)")
-        with pytest.raises(PluginFailed) as caught:
-            asked(script)
-        assert capfd.readouterr().err == "last words\n"
-        assert caught.value.stderr_tail == "last words"
+        script.does("os.write(2, b'last line\\n'); sys.exit(1)")
 
-    def test_nor_is_too_much_taken_for_an_answer_because_we_are_late(
+        with pytest.raises(PluginFailed) as caught:
+            fetch_token(script)
+
+        assert capfd.readouterr().err == "last line\n"
+        assert caught.value.stderr_tail == "last line"
+
+    def test_too_much_output_is_rejected_after_the_process_has_exited(
         self, script: Misbehaving, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        hear, pieces = PollReader.read, iter([False])
+        read, may_read = PollReader.read, iter([False])
 
-        def late(pump: PollReader, seconds: float) -> bool:
-            if next(pieces, True):
-                return hear(pump, seconds)
-            wait_until(lambda: not is_alive(pump._popen.pid))
+        def read_late(reader: PollReader, seconds: float) -> bool:
+            if next(may_read, True):
+                return read(reader, seconds)
+            wait_until(lambda: not is_alive(reader._popen.pid))
             return False
 
-        monkeypatch.setattr(PollReader, "read", late)
+        monkeypatch.setattr(PollReader, "read", read_late)
         monkeypatch.setattr(process, "_EOF_GRACE", -1.0)
         monkeypatch.setattr(process, "MAX_OUTPUT", 1000)
         script.does("os.write(1, b' ' * 2000)")
-        with pytest.raises(PluginOutputError, match="more than"):
-            asked(script)
 
-    def test_what_could_steer_a_terminal_is_spelled_out_in_the_error(
+        with pytest.raises(PluginOutputError, match="more than"):
+            fetch_token(script)
+
+    def test_terminal_escapes_are_escaped_in_the_error(
         self, script: Misbehaving, capfd: pytest.CaptureFixture[str]
     ) -> None:
         script.does("os.write(2, b'\\x1b]0;title\\x07 \\xff\\x9b\\n'); sys.exit(1)")
         with pytest.raises(PluginFailed) as caught:
-            asked(script)
+            fetch_token(script)
         assert caught.value.stderr_tail.startswith("U+001B]0;titleU+0007")
         assert "\x1b" not in str(caught.value)
 
-    def test_it_is_copied_while_the_plugin_runs(self, script: Misbehaving) -> None:
-        """A person may have to read it before the plugin can go on."""
+    def test_stderr_is_copied_while_the_plugin_runs(self, script: Misbehaving) -> None:
+        """The user may have to read it before the plugin can continue."""
         script.does(
             "os.write(2, b'open the browser\\n')\n"
             "while not os.path.exists(here + '.go'): time.sleep(0.01)\n"
             "give(token='t')"
         )
         reader, writer = os.pipe()
-        with stderr_is(writer):
-            found: list[str | None] = []
-            runs = threading.Thread(target=lambda: found.append(asked(script)))
-            runs.start()
+        with replace_stderr(writer):
+            tokens: list[str | None] = []
+            thread = threading.Thread(target=lambda: tokens.append(fetch_token(script)))
+            thread.start()
             assert os.read(reader, 100) == b"open the browser\n"
             Path(f"{script.path}.go").touch()
-            runs.join()
+            thread.join()
         os.close(reader)
         os.close(writer)
-        assert found == ["t"]
+
+        assert tokens == ["t"]
 
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["pipe", "socket", "terminal"])
-    def test_our_stderr_is_not_read(self, kind: str, script: Misbehaving) -> None:
-        """A plugin that says much has to wait, as if it wrote there itself; but not longer than it may."""
+    def test_a_full_stderr_blocks_the_plugin_until_its_timeout(self, kind: str, script: Misbehaving) -> None:
+        """As if the plugin wrote to it directly."""
         if kind == "terminal":
-            ours, theirs = pty.openpty()
+            read_end, write_end = pty.openpty()
         else:
-            ours, theirs = os.pipe() if kind == "pipe" else _sockets()
+            read_end, write_end = os.pipe() if kind == "pipe" else _socketpair()
         try:
-            with stderr_is(theirs):
-                _fill(theirs)
+            with replace_stderr(write_end):
+                _fill(write_end)
                 script.does("os.write(2, b'x' * 300_000); give(token='t')")
                 with pytest.raises(PluginTimeout):
-                    asked(script, timeout=1.0)
-                # What fits into the pipe between us does not block.
+                    fetch_token(script, timeout=1.0)
+
+                # Output that fits into the pipe of the plugin does not block.
                 script.does("os.write(2, b'x' * 3_000); give(token='t')")
-                assert asked(script) == "t"
+                assert fetch_token(script) == "t"
         finally:
-            os.close(ours)
-            os.close(theirs)
+            os.close(read_end)
+            os.close(write_end)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["pipe", "terminal"])
-    def test_our_stderr_is_no_longer_read_after_a_while(self, kind: str, script: Misbehaving) -> None:
-        """It fills up while the plugin speaks."""
-        ours, theirs = os.pipe() if kind == "pipe" else pty.openpty()
+    def test_a_stderr_that_fills_up_blocks_the_plugin_until_its_timeout(
+        self, kind: str, script: Misbehaving
+    ) -> None:
+        read_end, write_end = os.pipe() if kind == "pipe" else pty.openpty()
         try:
-            with stderr_is(theirs):
+            with replace_stderr(write_end):
                 script.does("for n in range(3_000): os.write(2, b'x' * 101)\ngive(token='t')")
                 with pytest.raises(PluginTimeout):
-                    asked(script, timeout=1.0)
+                    fetch_token(script, timeout=1.0)
         finally:
-            os.close(ours)
-            os.close(theirs)
+            os.close(read_end)
+            os.close(write_end)
 
-    def test_the_other_end_of_ours_is_gone(self, script: Misbehaving) -> None:
+    def test_stderr_is_a_broken_pipe(self, script: Misbehaving) -> None:
         reader, writer = os.pipe()
         os.close(reader)
         script.does("os.write(2, b'x' * 300_000); give(token='t')")
-        with stderr_is(writer):
-            assert asked(script) == "t"
+        with replace_stderr(writer):
+            assert fetch_token(script) == "t"
         os.close(writer)
 
-    @pytest.mark.parametrize("also", [(), (0,), (0, 1)], ids=str)
-    def test_ours_is_closed(self, also: tuple[int, ...], script: Misbehaving) -> None:
-        """Then the plugin's own pipes may have its number."""
+    @pytest.mark.parametrize("also_closed", [(), (0,), (0, 1)], ids=str)
+    def test_stderr_is_closed(self, also_closed: tuple[int, ...], script: Misbehaving) -> None:
+        """Then a pipe of the plugin may get descriptor 2."""
         script.does("os.write(2, b'x' * 300_000); give(token='t')")
-        saved = [(number, os.dup(number)) for number in also]
+        saved = [(number, os.dup(number)) for number in also_closed]
         try:
-            with stderr_is(None):
-                for number in also:
+            with replace_stderr(None):
+                for number in also_closed:
                     os.close(number)
-                found = asked(script)
+                token = fetch_token(script)
         finally:
             for number, copy in saved:
                 os.dup2(copy, number)
                 os.close(copy)
-        assert found == "t"
+        assert token == "t"
 
-    def test_ours_is_full_disk(self, script: Misbehaving) -> None:
+    def test_stderr_is_on_a_full_disk(self, script: Misbehaving) -> None:
         script.does("os.write(2, b'x' * 300_000); give(token='t')")
         full = os.open("/dev/full", os.O_WRONLY)
-        with stderr_is(full):
-            assert asked(script) == "t"
+        with replace_stderr(full):
+            assert fetch_token(script) == "t"
         os.close(full)
 
 
-def _sockets() -> tuple[int, int]:
-    import socket
-
+def _socketpair() -> tuple[int, int]:
     one, other = socket.socketpair()
     return one.detach(), other.detach()
 
@@ -251,80 +259,84 @@ def _fill(descriptor: int) -> None:
 
 
 class TestStdout:
-    @pytest.mark.parametrize(("size", "is_fine"), [(2**20, True), (2**20 + 1, False)])
-    def test_up_to_a_mebibyte(self, size: int, is_fine: bool, script: Misbehaving) -> None:
+    @pytest.mark.parametrize(("size", "is_accepted"), [(2**20, True), (2**20 + 1, False)])
+    def test_output_is_limited_to_one_mebibyte(
+        self, size: int, is_accepted: bool, script: Misbehaving
+    ) -> None:
         text = document({"token": "t"})
         script.does(f"os.write(1, {text.encode()!r}.ljust({size}))")
-        if is_fine:
-            assert asked(script) == "t"
+        if is_accepted:
+            assert fetch_token(script) == "t"
         else:
             with pytest.raises(PluginOutputError, match="more than 1 MiB"):
-                asked(script)
+                fetch_token(script)
 
-    def test_much_of_both_at_once(self, script: Misbehaving, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_large_stdout_and_stderr_do_not_deadlock(
+        self, script: Misbehaving, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         script.does(
             "for _ in range(500): os.write(2, b'x' * 1000); os.write(1, b' ' * 1000)\ngive(token='t')"
         )
-        assert asked(script) == "t"
+        assert fetch_token(script) == "t"
         assert capfd.readouterr().err == "x" * 500_000
 
-    def test_a_byte_at_a_time(self, script: Misbehaving) -> None:
+    def test_output_is_written_one_byte_at_a_time(self, script: Misbehaving) -> None:
         script.does(f"for byte in {document({'token': 't'}).encode()!r}: os.write(1, bytes([byte]))")
-        assert asked(script) == "t"
+        assert fetch_token(script) == "t"
 
 
 def functions_of(thread: int) -> set[str]:
-    """That it is in the middle of."""
+    """The functions on the stack of a thread."""
     frame = sys._current_frames().get(thread)
     return {each.f_code.co_name for each, _ in traceback.walk_stack(frame)}
 
 
-class TestEnding:
+class TestTermination:
     @pytest.mark.parametrize("raised", [KeyboardInterrupt, RuntimeError])
-    def test_a_signal_when_it_runs_and_its_pid_is_not_known_yet(
+    def test_a_signal_handler_that_raises_during_popen_does_not_leave_the_process_running(
         self, script: Misbehaving, monkeypatch: pytest.MonkeyPatch, raised: type[BaseException]
     ) -> None:
-        """As Ctrl-C, or the SIGTERM of a command: its handler raises whatever it likes, whenever it likes."""
-        begun: list[int] = []
+        """As Ctrl-C, or the SIGTERM handler of a command. The caller has no Popen object yet."""
+        started: list[int] = []
 
-        class Interrupted(subprocess.Popen[bytes]):
+        class InterruptedPopen(subprocess.Popen[bytes]):
             def __init__(self, *arguments: Any, **options: Any) -> None:
                 super().__init__(*arguments, **options)
-                begun.append(self.pid)
+                started.append(self.pid)
                 signal.raise_signal(signal.SIGUSR1)
 
         def handler(*_: object) -> None:
             raise raised
 
         script.does("time.sleep(60)")
-        before = signal.signal(signal.SIGUSR1, handler)
-        monkeypatch.setattr(subprocess, "Popen", Interrupted)
+        previous = signal.signal(signal.SIGUSR1, handler)
+        monkeypatch.setattr(subprocess, "Popen", InterruptedPopen)
         try:
             with pytest.raises(raised):
-                asked(script)
+                fetch_token(script)
         finally:
-            signal.signal(signal.SIGUSR1, before)
-        assert len(begun) == 1
-        assert not is_alive(begun[0])
+            signal.signal(signal.SIGUSR1, previous)
 
-    def test_an_impatient_person_does_not_leave_it_running(
+        assert len(started) == 1
+        assert not is_alive(started[0])
+
+    def test_a_second_ctrl_c_does_not_leave_the_process_running(
         self, script: Misbehaving, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Ctrl-C, and again while it is being ended because of the first."""
-        begun: list[int] = []
+        """The second comes while the process is terminated because of the first."""
+        started: list[int] = []
         handled: list[int] = []
         main = threading.get_ident()
 
-        class Interrupted(subprocess.Popen[bytes]):
+        class InterruptedPopen(subprocess.Popen[bytes]):
             def __init__(self, *arguments: Any, **options: Any) -> None:
                 super().__init__(*arguments, **options)
-                begun.append(self.pid)
-                for place in ({"_start_uninterrupted", "join"}, {"_terminate_uninterrupted", "wait"}):
-                    # When it waits there for another thread.
-                    wait_until(lambda place=place: place <= functions_of(main))  # type: ignore[misc]
+                started.append(self.pid)
+                for functions in ({"_start_uninterrupted", "join"}, {"_terminate_uninterrupted", "wait"}):
+                    wait_until(lambda expected=functions: expected <= functions_of(main))  # type: ignore[misc]
                     before = len(handled)
                     while len(handled) == before:
-                        # One that comes just before it waits would be heard after it: then another wakes it.
+                        # A signal just before the main thread blocks is handled too late: send another.
                         signal.pthread_kill(main, signal.SIGUSR1)
                         end = time.monotonic() + 5.0
                         while len(handled) == before and time.monotonic() < end:
@@ -335,41 +347,44 @@ class TestEnding:
             raise KeyboardInterrupt
 
         script.does("time.sleep(600)")
-        before = signal.signal(signal.SIGUSR1, handler)
-        monkeypatch.setattr(subprocess, "Popen", Interrupted)
+        previous = signal.signal(signal.SIGUSR1, handler)
+        monkeypatch.setattr(subprocess, "Popen", InterruptedPopen)
         try:
             with pytest.raises(KeyboardInterrupt):
-                asked(script)
+                fetch_token(script)
         finally:
-            signal.signal(signal.SIGUSR1, before)
-        assert (len(handled), len(begun)) == (2, 1)
-        assert not is_alive(begun[0])
+            signal.signal(signal.SIGUSR1, previous)
 
-    def test_a_handler_that_raises_before_the_thread_has_begun_does_not_start_it_twice(
+        assert (len(handled), len(started)) == (2, 1)
+        assert not is_alive(started[0])
+
+    def test_a_signal_handler_that_raises_in_thread_start_cancels_the_run(
         self, script: Misbehaving, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         start = threading.Thread.start
-        late: list[threading.Thread] = []
+        threads: list[threading.Thread] = []
 
-        def interrupted(thread: threading.Thread) -> None:
-            late.append(thread)
-            raise RuntimeError("of a handler")
+        def raise_in_handler(thread: threading.Thread) -> None:
+            threads.append(thread)
+            raise RuntimeError("in a signal handler")
 
         script.gives(token="t")
         with monkeypatch.context() as patched:
-            patched.setattr(threading.Thread, "start", interrupted)
-            with pytest.raises(RuntimeError, match="of a handler"):
-                asked(script)
-        start(late[0])
-        late[0].join()
+            patched.setattr(threading.Thread, "start", raise_in_handler)
+            with pytest.raises(RuntimeError, match="in a signal handler"):
+                fetch_token(script)
+
+        start(threads[0])
+        threads[0].join()
+
         assert script.runs == 0
 
     @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-    def test_no_process_is_forked_while_it_starts(
+    def test_other_threads_cannot_fork_while_a_process_is_started(
         self, script: Misbehaving, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A child that is, and lives on, would hold what Popen reads to its end."""
-        forked, too_soon = threading.Event(), []
+        """The forked child would inherit the pipe that Popen reads until EOF."""
+        forked, was_forked_early = threading.Event(), []
 
         def fork() -> None:
             child = os.fork()
@@ -380,59 +395,64 @@ class TestEnding:
 
         thread = threading.Thread(target=fork)
 
-        class Slow(subprocess.Popen[bytes]):
+        class SlowPopen(subprocess.Popen[bytes]):
             def __init__(self, *arguments: Any, **options: Any) -> None:
                 thread.start()
-                too_soon.append(forked.wait(0.3))
+                was_forked_early.append(forked.wait(0.3))
                 super().__init__(*arguments, **options)
 
         script.gives(token="t")
-        monkeypatch.setattr(subprocess, "Popen", Slow)
-        assert asked(script) == "t"
-        thread.join()
-        assert (forked.is_set(), too_soon) == (True, [False])
+        monkeypatch.setattr(subprocess, "Popen", SlowPopen)
+        assert fetch_token(script) == "t"
 
-    def test_at_the_end_of_the_interpreter_ctrl_c_leaves_none_of_them(self, tmp_path: Path) -> None:
+        thread.join()
+        assert (forked.is_set(), was_forked_early) == (True, [False])
+
+    def test_ctrl_c_at_interpreter_exit_kills_all_plugins(self, tmp_path: Path) -> None:
         scripts = [Misbehaving(tmp_path, f"plugin-{number}") for number in range(3)]
         for script in scripts:
-            script.does("signal.signal(signal.SIGTERM, signal.SIG_IGN); note('.deaf', 1); time.sleep(600)")
-        ended = subprocess.run(
-            [sys.executable, "-c", _INTERRUPTED_AT_ITS_END, *(str(script.path) for script in scripts)],
+            script.does("signal.signal(signal.SIGTERM, signal.SIG_IGN); note('.ready', 1); time.sleep(600)")
+
+        completed = subprocess.run(
+            [sys.executable, "-c", _INTERRUPTED_AT_EXIT, *(str(script.path) for script in scripts)],
             capture_output=True,
             text=True,
             check=False,
         )
-        assert "KeyboardInterrupt" in ended.stderr
-        started = [number for script in scripts for number in script.processes]
-        assert len(started) == 3
-        wait_until(lambda: not any(map(is_alive, started)))
 
-    def test_without_a_thread_to_be_had_it_is_started_all_the_same(
+        assert "KeyboardInterrupt" in completed.stderr
+        processes = [number for script in scripts for number in script.processes]
+        assert len(processes) == 3
+        wait_until(lambda: not any(map(is_alive, processes)))
+
+    def test_a_plugin_is_started_if_no_thread_can_be_started(
         self, script: Misbehaving, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """As when the interpreter ends."""
+        """As at interpreter exit."""
 
         def no_thread(_self: threading.Thread) -> None:
             raise RuntimeError("can't start new thread")
 
         script.gives(token="t")
         monkeypatch.setattr(threading.Thread, "start", no_thread)
-        assert asked(script) == "t"
+        assert fetch_token(script) == "t"
 
-    def test_it_may_be_interrupted_before_it_has_begun(
+    def test_an_interrupt_before_the_start_cancels_the_run(
         self, script: Misbehaving, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def interrupted(_self: threading.Thread) -> None:
+        def interrupt(_self: threading.Thread) -> None:
             raise KeyboardInterrupt
 
         script.gives(token="t")
-        monkeypatch.setattr(threading.Thread, "start", interrupted)
+        monkeypatch.setattr(threading.Thread, "start", interrupt)
+
         with pytest.raises(KeyboardInterrupt):
-            asked(script)
+            fetch_token(script)
+
         assert script.runs == 0
 
     @pytest.mark.parametrize(
-        ("does", "error", "counted"),
+        ("source", "error", "expected"),
         [
             ("give(token='t')", None, ("no_error", 0)),
             ("print('nonsense')", PluginOutputError, ("no_error", 0)),
@@ -442,37 +462,40 @@ class TestEnding:
             ("os.write(1, b' ' * 2**21)", PluginOutputError, ("plugin_execution_error", -1)),
         ],
     )
-    def test_what_it_is_counted_as(
-        self, does: str, error: type[Exception] | None, counted: tuple[str, int], script: Misbehaving
+    def test_the_observer_gets_status_and_exit_code(
+        self, source: str, error: type[Exception] | None, expected: tuple[str, int], script: Misbehaving
     ) -> None:
-        counts = Counts()
-        script.does(does)
+        observer = CountingObserver()
+        script.does(source)
+
         if error is None:
-            asked(script, counts=counts)
+            fetch_token(script, observer=observer)
         else:
             with pytest.raises(error):
-                asked(script, timeout=1.0 if error is PluginTimeout else 60.0, counts=counts)
-        assert counts.ran == [counted]
+                fetch_token(script, timeout=1.0 if error is PluginTimeout else 60.0, observer=observer)
 
-    def test_it_may_tidy_up(self, script: Misbehaving, monkeypatch: pytest.MonkeyPatch) -> None:
-        """SIGTERM comes first."""
+        assert observer.runs == [expected]
+
+    def test_a_plugin_gets_sigterm_before_it_is_killed(
+        self, script: Misbehaving, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(process, "_TERM_GRACE", 60.0)
         script.does(
-            "def tidy_up(*_):\n"
-            "    open(here + '.tidy', 'w').close()\n"
+            "def clean_up(*_):\n"
+            "    open(here + '.cleaned', 'w').close()\n"
             "    sys.exit(0)\n"
-            "signal.signal(signal.SIGTERM, tidy_up)\n"
+            "signal.signal(signal.SIGTERM, clean_up)\n"
             "note('.ready', 1)\n"
-            "while True: time.sleep(0.02)"  # a signal that comes just before it sleeps is heard after it
+            "while True: time.sleep(0.02)"  # the handler runs only after time.sleep() returns
         )
         with expire_timeout_when(lambda: script.is_ready), pytest.raises(PluginTimeout):
-            asked(script, timeout=600.0)
-        assert Path(f"{script.path}.tidy").exists()
+            fetch_token(script, timeout=600.0)
+        assert Path(f"{script.path}.cleaned").exists()
 
-    def test_a_child_that_has_left_its_session_and_holds_stdout_does_not_hold_us(
+    def test_a_child_in_another_session_with_the_stdout_of_the_plugin_does_not_block(
         self, script: Misbehaving
     ) -> None:
-        """It cannot be killed; but it is not waited for."""
+        """It is not killed with the process group of the plugin."""
         script.does(
             "if fork():\n"
             "    os.setsid()\n"
@@ -481,28 +504,28 @@ class TestEnding:
             "else: time.sleep(600)"
         )
         with expire_timeout_when(lambda: script.is_ready), pytest.raises(PluginTimeout):
-            asked(script, timeout=600.0)
+            fetch_token(script, timeout=600.0)
         assert is_alive(script.processes[1])
         Path(f"{script.path}.end").touch()
 
-    def test_who_holds_its_stdout_is_waited_for_a_second_and_no_longer(self, script: Misbehaving) -> None:
+    def test_eof_of_stdout_is_awaited_for_one_second_after_exit(self, script: Misbehaving) -> None:
         script.does(
             "if fork():\n    while not os.path.exists(here + '.end'): time.sleep(0.02)\nelse: give(token='t')"
         )
         start = time.monotonic()
-        assert asked(script) == "t"
+        assert fetch_token(script) == "t"
         assert time.monotonic() - start >= 1.0
         assert is_alive(script.processes[1])
+
         Path(f"{script.path}.end").touch()
 
-    def test_waiting_for_one_that_has_closed_its_streams_costs_nothing(
+    def test_waiting_for_a_plugin_that_closed_its_streams_does_not_use_the_cpu(
         self, script: Misbehaving, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The loop that waits for its exit sleeps in between."""
-        looks, sleeps = [], []
+        clock_reads, sleeps = [], []
 
         def monotonic() -> float:
-            looks.append(1)
+            clock_reads.append(1)
             return time.monotonic()
 
         def sleep(seconds: float) -> None:
@@ -511,51 +534,55 @@ class TestEnding:
 
         monkeypatch.setattr(process, "time", SimpleNamespace(monotonic=monotonic, sleep=sleep))
         script.does("give(token='t'); os.close(1); os.close(2); time.sleep(1)")
-        assert asked(script) == "t"
+
+        assert fetch_token(script) == "t"
         assert len(sleeps) > 10
         assert min(sleeps) > 0.001
-        # Until it has closed them it is listened to, for a tenth of a second at a time.
-        assert len(looks) - len(sleeps) < 1000
+        # Until it has closed them, poll() waits for a tenth of a second.
+        assert len(clock_reads) - len(sleeps) < 1000
 
-    def test_a_run_that_has_ended_is_not_remembered(self, script: Misbehaving) -> None:
-        """It has arguments and an environment, which may be secrets."""
-        plugin = Plugin(script.exec(), None, Counts())
+    def test_no_reference_to_a_completed_run_is_retained(self, script: Misbehaving) -> None:
+        """Its arguments and environment may be secrets."""
+        plugin = Plugin(script.exec(), None, CountingObserver())
         before = set(process._running)
         plugin.fetch()
         script.does("sys.exit(1)")
+
         with pytest.raises(PluginFailed):
             plugin.fetch()
+
         assert process._running <= before
         assert plugin._children == set()
 
-    def test_it_is_stopped_before_it_has_begun(self, script: Misbehaving) -> None:
-        plugin = Plugin(script.exec(), None, Counts())
+    def test_a_run_that_is_cancelled_before_the_start(self, script: Misbehaving) -> None:
+        plugin = Plugin(script.exec(), None, CountingObserver())
         with pytest.raises(PluginFailed, match="was closed"):
             plugin.fetch(lambda: True)
         assert script.runs == 0
         assert plugin.fetch().token is not None
 
-    def test_stopping_a_run_that_has_ended_does_not_stop_the_next(self, script: Misbehaving) -> None:
-        """Who closes the last client says so first and stops after: in between, another may have come."""
-        script.does("time.sleep(0.3); give(token='t')")
-        plugin = Plugin(script.exec(timeout=60.0), None, Counts())
+    def test_stop_does_not_affect_a_run_that_is_not_cancelled(self, script: Misbehaving) -> None:
+        """A new client may start a run after the last one was closed and before it calls stop()."""
+        script.does("while not os.path.exists(here + '.go'): time.sleep(0.01)\ngive(token='t')")
+        plugin = Plugin(script.exec(timeout=60.0), None, CountingObserver())
         results: list[Any] = []
         thread = threading.Thread(target=lambda: results.append(plugin.fetch(lambda: False)))
         thread.start()
-        while not script.runs:
-            time.sleep(0.005)
+        wait_until(lambda: script.runs == 1)
+
         plugin.stop()
+        Path(f"{script.path}.go").touch()
         thread.join()
+
         assert results[0].token is not None
 
-    def test_it_is_stopped_at_any_moment(self, script: Misbehaving) -> None:
-        """From the first instruction on: nothing is left, whenever it comes."""
+    def test_stop_at_any_time_leaves_no_process(self, script: Misbehaving) -> None:
         script.does("signal.signal(signal.SIGTERM, signal.SIG_IGN); fork(); time.sleep(60)")
         for delay in (0.0, 0.0, 0.001, 0.002, 0.005, 0.01, 0.05):
-            plugin, cancelled = Plugin(script.exec(timeout=60.0), None, Counts()), threading.Event()
+            plugin, cancelled = Plugin(script.exec(timeout=60.0), None, CountingObserver()), threading.Event()
             results: list[Any] = []
 
-            def ask(
+            def fetch(
                 plugin: Plugin = plugin, cancelled: threading.Event = cancelled, results: Any = results
             ) -> None:
                 try:
@@ -563,11 +590,14 @@ class TestEnding:
                 except PluginFailed as error:
                     results.append(error)
 
-            thread = threading.Thread(target=ask)
+            thread = threading.Thread(target=fetch)
             thread.start()
             time.sleep(delay)
+
             cancelled.set()
             plugin.stop()
+
             thread.join()
+
             assert len(results) == 1
             assert not plugin._children

@@ -1,4 +1,4 @@
-"""kubeauth.plugin: what a plugin reads, what it prints, how it fails; and the examples, as real programs."""
+"""kubeauth.plugin: parsing KUBERNETES_EXEC_INFO, printing credentials, errors; and the example plugins."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ CLUSTER: dict[str, Any] = {
 }
 
 
-def wire(spec: Any = None, version: str = "v1", **fields: Any) -> str:
+def exec_info(spec: Any = None, version: str = "v1", **fields: Any) -> str:
     document = {"kind": "ExecCredential", "apiVersion": f"{GROUP}/{version}", "spec": spec, **fields}
     return json.dumps({name: value for name, value in document.items() if value is not None})
 
 
-def wire_cluster(**changes: Any) -> str:
-    return wire({"cluster": {**CLUSTER, **changes}, "interactive": False})
+def exec_info_for(**changes: Any) -> str:
+    return exec_info({"cluster": {**CLUSTER, **changes}, "interactive": False})
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_happy_path_x47_t75(version: str) -> None:
-    info = plugin.parse_exec_info(wire({"cluster": CLUSTER, "interactive": True}, version))
+    info = plugin.parse_exec_info(exec_info({"cluster": CLUSTER, "interactive": True}, version))
     assert (info.api_version, info.interactive) == (f"{GROUP}/{version}", True)
     assert info.config == CLUSTER["config"]
     assert info.client_config() == ClientConfig(
@@ -79,14 +79,14 @@ def test_happy_path_x47_t75(version: str) -> None:
 @each_case("version", VERSIONS)
 @each_case("cluster", [{**CLUSTER, "config": None}, {"server": "https://some-server/some/path"}])
 def test_nil_config_x7_x47_t75(version: str, cluster: dict[str, Any]) -> None:
-    info = plugin.parse_exec_info(wire({"cluster": cluster}, version))
+    info = plugin.parse_exec_info(exec_info({"cluster": cluster}, version))
     assert info.config is None
     assert info.client_config().server == "https://some-server/some/path"
 
 
 @each_case("version", VERSIONS)
 @each_case(
-    ("cluster", "words"),
+    ("cluster", "message"),
     [
         ({"proxy-url": "invalid- url\n"}, "proxy-url: could not parse"),
         ({**CLUSTER, "proxy-url": "ftp://proxy"}, "proxy-url: unsupported scheme"),
@@ -94,16 +94,16 @@ def test_nil_config_x7_x47_t75(version: str, cluster: dict[str, Any]) -> None:
         ({"server": "ftp://host"}, "server: its scheme must be https or http"),
     ],
 )
-def test_invalid_cluster_x47_t75(version: str, cluster: dict[str, Any], words: str) -> None:
-    info = plugin.parse_exec_info(wire({"cluster": cluster}, version))
-    with pytest.raises(ConfigError, match=f"^cannot create rest.Config: {words}"):
+def test_invalid_cluster_x47_t75(version: str, cluster: dict[str, Any], message: str) -> None:
+    info = plugin.parse_exec_info(exec_info({"cluster": cluster}, version))
+    with pytest.raises(ConfigError, match=f"^cannot create rest.Config: {message}"):
         info.client_config()
 
 
 @each_case("version", VERSIONS)
 @each_case("spec", [{"interactive": False}, {}, None, {"cluster": None}])
 def test_nil_cluster_x47_t75(version: str, spec: Any) -> None:
-    info = plugin.parse_exec_info(wire(spec, version))
+    info = plugin.parse_exec_info(exec_info(spec, version))
     assert (info.cluster, info.config, info.interactive) == (None, None, False)
     with pytest.raises(ConfigError, match=r"^ExecCredential does not contain cluster information") as caught:
         info.client_config()
@@ -121,18 +121,18 @@ def test_nil_cluster_x47_t75(version: str, spec: Any) -> None:
 )
 def test_invalid_object_kind_x47_t75(api_version: str, kind: str, got: str) -> None:
     with pytest.raises(ConfigError, match=f"^invalid group/kind: wanted ExecCredential.{GROUP}, got {got}"):
-        plugin.parse_exec_info(wire(apiVersion=api_version, kind=kind))
+        plugin.parse_exec_info(exec_info(apiVersion=api_version, kind=kind))
 
 
-def test_a_long_kind_is_shortened() -> None:
+def test_a_long_kind_is_truncated_in_the_error() -> None:
     with pytest.raises(ConfigError) as caught:
-        plugin.parse_exec_info(wire(kind="K" * 10_000))
+        plugin.parse_exec_info(exec_info(kind="K" * 10_000))
     assert "got KKK" in str(caught.value)
     assert len(str(caught.value)) < 400
 
 
 @each_case(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("bad data", "line 1, column 1: not valid JSON"),
         ("", "line 1, column 1: not valid JSON"),
@@ -142,45 +142,47 @@ def test_a_long_kind_is_shortened() -> None:
         ("null", "it is not an object"),
         ("{}", "apiVersion is missing"),
         (json.dumps({"apiVersion": V1}), "kind is missing"),
-        (wire(apiVersion=1), "apiVersion must be a string"),
-        (wire(kind=["ExecCredential"]), "kind must be a string"),
-        (wire(version="v1alpha1"), f"apiVersion must be {V1} or {V1}beta1"),
-        (wire([]), "spec must be an object"),
-        (wire({"interactive": "yes"}), "spec.interactive must be true or false"),
-        (wire({"cluster": "https://h"}), "spec.cluster must be an object"),
-        (wire_cluster(server=1), "spec.cluster.server must be a string"),
-        (wire_cluster(**{"insecure-skip-tls-verify": 1}), "spec.cluster.insecure-skip-tls-verify must be true"),
-        (wire_cluster(**{"disable-compression": "no"}), "spec.cluster.disable-compression must be true"),
-        (wire_cluster(**{"tls-server-name": {}}), "spec.cluster.tls-server-name must be a string"),
-        (wire_cluster(**{"proxy-url": False}), "spec.cluster.proxy-url must be a string"),
-        (wire_cluster(**{"certificate-authority-data": "%"}), "certificate-authority-data is not valid base64"),
-        (wire_cluster(**{"certificate-authority-data": "é"}), "certificate-authority-data is not valid base64"),
+        (exec_info(apiVersion=1), "apiVersion must be a string"),
+        (exec_info(kind=["ExecCredential"]), "kind must be a string"),
+        (exec_info(version="v1alpha1"), f"apiVersion must be {V1} or {V1}beta1"),
+        (exec_info([]), "spec must be an object"),
+        (exec_info({"interactive": "yes"}), "spec.interactive must be true or false"),
+        (exec_info({"cluster": "https://h"}), "spec.cluster must be an object"),
+        (exec_info_for(server=1), "spec.cluster.server must be a string"),
+        (exec_info_for(**{"insecure-skip-tls-verify": 1}), "spec.cluster.insecure-skip-tls-verify must be true"),
+        (exec_info_for(**{"disable-compression": "no"}), "spec.cluster.disable-compression must be true"),
+        (exec_info_for(**{"tls-server-name": {}}), "spec.cluster.tls-server-name must be a string"),
+        (exec_info_for(**{"proxy-url": False}), "spec.cluster.proxy-url must be a string"),
+        (exec_info_for(**{"certificate-authority-data": "%"}), "certificate-authority-data is not valid base64"),
+        (exec_info_for(**{"certificate-authority-data": "é"}), "certificate-authority-data is not valid base64"),
     ],
 )  # fmt: skip
-def test_bad_data_x47_t75(text: str, words: str) -> None:
+def test_bad_data_x47_t75(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=r"^decode: ") as caught:
         plugin.parse_exec_info(text)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     assert "as kubectl and kubeauth send it" in str(caught.value)
 
 
 @pytest.mark.parametrize("environ", [{}, {"KUBERNETES_EXEC_INFO": ""}])
-def test_an_unset_or_empty_variable_x47(environ: dict[str, str]) -> None:
+def test_an_unset_or_empty_variable_is_an_error_x47(environ: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=r"^KUBERNETES_EXEC_INFO env var is unset or empty") as caught:
         plugin.read_exec_info(environ)
-    # What it says to try by hand works.
-    by_hand = str(caught.value).split("'")[1]
-    assert plugin.read_exec_info({"KUBERNETES_EXEC_INFO": by_hand}) == ExecInfo(interactive=True)
+
+    # The value that the error suggests for a run by hand is valid.
+    suggested = str(caught.value).split("'")[1]
+    assert plugin.read_exec_info({"KUBERNETES_EXEC_INFO": suggested}) == ExecInfo(interactive=True)
 
 
-def test_the_variable_of_this_process_x3(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_is_read_from_os_environ_x3(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="unset or empty"):
         plugin.read_exec_info()
-    monkeypatch.setenv("KUBERNETES_EXEC_INFO", wire({"interactive": True}, "v1beta1"))
+
+    monkeypatch.setenv("KUBERNETES_EXEC_INFO", exec_info({"interactive": True}, "v1beta1"))
     assert plugin.read_exec_info() == ExecInfo(api_version=f"{V1}beta1", interactive=True)
 
 
-def test_what_a_client_sends_is_what_is_read_x4_x5_x6() -> None:
+def test_the_variable_as_clients_set_it_x4_x5_x6() -> None:
     sent = r"""{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{"cluster":{
         "server":"https://h:6443","certificate-authority-data":"Y2\nE=","disable-compression":true,
         "config":{"a":"\u003c\u0026"},"unknown":1},"interactive":false,"unknown":1},"unknown":1}
@@ -199,7 +201,9 @@ def test_what_a_client_sends_is_what_is_read_x4_x5_x6() -> None:
 
 def test_a_plugin_can_send_requests_to_its_cluster_x47(server: APIServer) -> None:
     ca = base64.b64encode(server.authority.pem).decode()
-    info = plugin.parse_exec_info(wire({"cluster": {"server": server.url, "certificate-authority-data": ca}}))
+    info = plugin.parse_exec_info(
+        exec_info({"cluster": {"server": server.url, "certificate-authority-data": ca}})
+    )
     with kubeauth.Client(info.client_config()) as client:
         assert client.get("/version").status_code == 401
     assert server.requests[0].header("authorization") is None
@@ -216,7 +220,7 @@ clusters = st.fixed_dictionaries(
 specs = st.fixed_dictionaries({}, optional={"cluster": clusters | json_values, "interactive": json_values})
 
 
-def reads_or_rejects(text: str) -> None:
+def parse_or_reject(text: str) -> None:
     try:
         info = plugin.read_exec_info({"KUBERNETES_EXEC_INFO": text})
         info.client_config()
@@ -225,42 +229,43 @@ def reads_or_rejects(text: str) -> None:
 
 
 @given(st.text(st.characters()) | json_values.map(json.dumps))
-def test_random_text_is_read_or_rejected_x47(text: str) -> None:
-    reads_or_rejects(text)
+def test_random_text_is_parsed_or_rejected_x47(text: str) -> None:
+    parse_or_reject(text)
 
 
 @given(specs | json_values, st.sampled_from(VERSIONS))
-def test_random_fields_are_read_or_rejected_x47(spec: Any, version: str) -> None:
-    reads_or_rejects(wire(spec, version))
+def test_random_fields_are_parsed_or_rejected_x47(spec: Any, version: str) -> None:
+    parse_or_reject(exec_info(spec, version))
 
 
 @each_case(
     "text",
     [
         f"{{{SENTINEL}",
-        wire({"cluster": SENTINEL}),
-        wire({"cluster": {**CLUSTER, "certificate-authority-data": f"%{SENTINEL}"}}),
-        wire({"cluster": {**CLUSTER, "proxy-url": f"http://u:{SENTINEL}\n@h"}, "config": SENTINEL}),
-        wire({"cluster": {**CLUSTER, "server": f"ftp://u:{SENTINEL}@h"}}),
-        wire({"cluster": {**CLUSTER, "config": SENTINEL}}, "v2"),
+        exec_info({"cluster": SENTINEL}),
+        exec_info({"cluster": {**CLUSTER, "certificate-authority-data": f"%{SENTINEL}"}}),
+        exec_info({"cluster": {**CLUSTER, "proxy-url": f"http://u:{SENTINEL}\n@h"}, "config": SENTINEL}),
+        exec_info({"cluster": {**CLUSTER, "server": f"ftp://u:{SENTINEL}@h"}}),
+        exec_info({"cluster": {**CLUSTER, "config": SENTINEL}}, "v2"),
     ],
 )
-def test_what_is_read_does_not_leak(text: str) -> None:
+def test_errors_do_not_leak_the_exec_info(text: str) -> None:
     for read in (plugin.parse_exec_info, lambda text: plugin.read_exec_info({"KUBERNETES_EXEC_INFO": text})):
         with pytest.raises(ConfigError) as caught:
             read(text).client_config()
         assert SENTINEL not in render_error(caught.value)
 
 
-def test_printing_shows_nothing() -> None:
-    info = plugin.parse_exec_info(wire_cluster(server=f"https://u:{SENTINEL}@h", config=SENTINEL))
+def test_repr_has_no_secrets() -> None:
+    info = plugin.parse_exec_info(exec_info_for(server=f"https://u:{SENTINEL}@h", config=SENTINEL))
     assert repr(info) == f"ExecInfo('{V1}', interactive=False, cluster=<hidden>)"
     assert repr(ExecInfo()) == f"ExecInfo('{V1}', interactive=False, cluster=None)"
+
     credential = Credential(token=SENTINEL, key=Secret(SENTINEL.encode()))
     assert repr(credential) == "Credential(token=<hidden>, key=<hidden>, expires=None)"
 
 
-def printed(credential: Credential, version: str = "v1") -> dict[str, Any]:
+def print_and_parse(credential: Credential, version: str = "v1") -> dict[str, Any]:
     file = io.StringIO()
     plugin.print_credential(ExecInfo(api_version=f"{GROUP}/{version}"), credential, file=file)
     assert file.getvalue().endswith("}\n")
@@ -275,15 +280,17 @@ def printed(credential: Credential, version: str = "v1") -> dict[str, Any]:
 
 @each_case("version", VERSIONS)
 @each_case("token", ["a.b-c", b"a.b-c", Secret("a.b-c"), Secret(b"a.b-c")], ids=type)
-def test_a_token_in_the_version_that_was_asked_for_x33(version: str, token: Any) -> None:
-    assert printed(Credential(token=token), version) == {"token": "a.b-c"}
+def test_a_token_is_printed_in_the_requested_version_x33(version: str, token: Any) -> None:
+    assert print_and_parse(Credential(token=token), version) == {"token": "a.b-c"}
 
 
 @pytest.mark.parametrize("form", [bytes, bytes.decode, Secret])
-def test_a_certificate_and_a_token_x40_x41(authority: Authority, form: Callable[[bytes], Any]) -> None:
+def test_a_certificate_and_a_token_are_printed_x40_x41(
+    authority: Authority, form: Callable[[bytes], Any]
+) -> None:
     pair = authority.intermediate().client("alice")
     credential = Credential(token="t", certificate=form(pair.certificate), key=form(pair.key))
-    assert printed(credential) == {
+    assert print_and_parse(credential) == {
         "token": "t",
         "clientCertificateData": pair.certificate.decode(),
         "clientKeyData": pair.key.decode(),
@@ -291,7 +298,7 @@ def test_a_certificate_and_a_token_x40_x41(authority: Authority, form: Callable[
 
 
 @each_case(
-    ("expires", "written"),
+    ("expires", "expected"),
     [
         (datetime.datetime(2030, 1, 2, 3, 4, 5, 999999, datetime.UTC), "2030-01-02T03:04:05Z"),
         (datetime.datetime(2030, 1, 2, 3, tzinfo=datetime.timezone(datetime.timedelta(hours=5, minutes=30))), "2030-01-01T21:30:00Z"),
@@ -299,17 +306,22 @@ def test_a_certificate_and_a_token_x40_x41(authority: Authority, form: Callable[
         (datetime.datetime.max.replace(tzinfo=datetime.UTC), "9999-12-31T23:59:59Z"),
     ],
 )  # fmt: skip
-def test_an_expiry_is_written_as_go_writes_it_x39(expires: datetime.datetime, written: str) -> None:
-    assert printed(Credential(token="t", expires=expires)) == {"token": "t", "expirationTimestamp": written}
+def test_an_expiry_is_formatted_as_in_go_x39(expires: datetime.datetime, expected: str) -> None:
+    assert print_and_parse(Credential(token="t", expires=expires)) == {
+        "token": "t",
+        "expirationTimestamp": expected,
+    }
 
 
-def test_an_expiry_from_now_x39() -> None:
+def test_an_expiry_relative_to_now_x39() -> None:
+    lifetime = datetime.timedelta(minutes=15)
     before = datetime.datetime.now(datetime.UTC)
-    text = printed(Credential(token="t", expires=datetime.timedelta(minutes=15)))["expirationTimestamp"]
+
+    text = print_and_parse(Credential(token="t", expires=lifetime))["expirationTimestamp"]
+
     after = datetime.datetime.now(datetime.UTC)
-    end = datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.UTC)
-    quarter = datetime.timedelta(minutes=15)
-    assert before - datetime.timedelta(seconds=1) < end - quarter <= after
+    expires = datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.UTC)
+    assert before - datetime.timedelta(seconds=1) < expires - lifetime <= after
 
 
 PAIR = Authority().client("alice")
@@ -317,7 +329,7 @@ OTHER = Authority().client("alice")
 
 
 @each_case(
-    ("fields", "words"),
+    ("fields", "message"),
     [
         ({}, "neither a token nor a certificate"),
         ({"token": "", "certificate": b"", "key": Secret("")}, "neither a token nor a certificate"),
@@ -340,21 +352,24 @@ OTHER = Authority().client("alice")
         ({"certificate": PAIR.certificate, "key": f"-----BEGIN PRIVATE KEY-----\n{SENTINEL}\n-----END PRIVATE KEY-----\n"}, "cannot be parsed"),
     ],
 )  # fmt: skip
-def test_what_a_client_would_reject_is_not_printed_x37_x38_x40_x42(
-    fields: dict[str, Any], words: str
+def test_a_credential_that_clients_would_reject_is_not_printed_x37_x38_x40_x42(
+    fields: dict[str, Any], message: str
 ) -> None:
     file = io.StringIO()
     credential = Credential(**fields)
     with pytest.raises((CredentialError, ClientCertificateError)) as caught:
         plugin.print_credential(ExecInfo(), credential, file=file)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     assert file.getvalue() == ""
+
     seen = render_error(caught.value)
     for secret in (SENTINEL, PAIR.key.decode().splitlines()[1], OTHER.key.decode().splitlines()[1]):
         assert secret not in seen
 
 
-def outcome(main: Callable[[ExecInfo], Any], monkeypatch: pytest.MonkeyPatch, *, info: str = wire({})) -> int:
+def run_main(
+    main: Callable[[ExecInfo], Any], monkeypatch: pytest.MonkeyPatch, *, info: str = exec_info({})
+) -> int:
     monkeypatch.setenv("KUBERNETES_EXEC_INFO", info)
     monkeypatch.setattr(sys, "argv", ["/bin/my-plugin"])
     with pytest.raises(SystemExit) as caught:
@@ -369,7 +384,8 @@ def test_run_prints_what_main_returns(
     def main(info: ExecInfo) -> Credential:
         return Credential(token=f"for {info.api_version}")
 
-    assert outcome(main, monkeypatch, info=wire({}, "v1beta1")) == 0
+    assert run_main(main, monkeypatch, info=exec_info({}, "v1beta1")) == 0
+
     out, err = capfd.readouterr()
     assert json.loads(out)["status"] == {"token": f"for {GROUP}/v1beta1"}
     assert err == ""
@@ -377,14 +393,14 @@ def test_run_prints_what_main_returns(
 
 def failing(error: BaseException) -> Callable[[ExecInfo], Credential]:
     def main(_info: ExecInfo) -> Credential:
-        print("on the way")
+        print("some output")
         raise error
 
     return main
 
 
 @pytest.mark.parametrize(
-    ("main", "status", "line"),
+    ("main", "status", "stderr"),
     [
         (failing(CredentialError("not logged in: run my-login")), 1, "my-plugin: not logged in: run my-login\n"),
         (failing(KubeConfigError.from_problems([Problem("a", "/p", hint="do b")])), 1, "my-plugin: a in /p do b\n"),
@@ -397,17 +413,18 @@ def failing(error: BaseException) -> Callable[[ExecInfo], Credential]:
                                            "value: it contains a line break or another control character. Check where it comes from.\n"),
     ],
 )  # fmt: skip
-def test_run_fails_with_a_line_and_a_status(
+def test_run_reports_errors_with_one_line_and_an_exit_status(
     main: Callable[[ExecInfo], Any],
     status: int,
-    line: str,
+    stderr: str,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    assert outcome(main, monkeypatch) == status
+    assert run_main(main, monkeypatch) == status
+
     out, err = capfd.readouterr()
     assert out == ""
-    assert err.removeprefix("on the way\n") == line
+    assert err.removeprefix("some output\n") == stderr
     assert SENTINEL not in err
 
 
@@ -415,7 +432,8 @@ def test_run_prints_a_traceback_if_the_variable_is_set(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KUBEAUTH_PLUGIN_TRACEBACK", "1")
-    assert outcome(failing(ValueError("why")), monkeypatch) == 1
+    assert run_main(failing(ValueError("why")), monkeypatch) == 1
+
     out, err = capfd.readouterr()
     assert out == ""
     assert "Traceback" in err
@@ -423,16 +441,16 @@ def test_run_prints_a_traceback_if_the_variable_is_set(
     assert err.endswith("that may show secrets.\n")
 
 
-def test_run_rejects_a_request_that_it_cannot_read_x47(
+def test_run_rejects_an_invalid_exec_info_x47(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert outcome(lambda _info: Credential(token="t"), monkeypatch, info="bad data") == 1
+    assert run_main(lambda _info: Credential(token="t"), monkeypatch, info="bad data") == 1
     out, err = capfd.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith("my-plugin: decode: ")
 
 
-CHATTY = """
+PRINTING_PLUGIN = """
 import subprocess, sys
 from kubeauth import plugin
 
@@ -440,7 +458,7 @@ print("before")
 
 def main(info):
     print("from main")
-    print("the real one", file=sys.__stdout__)
+    print("to sys.__stdout__", file=sys.__stdout__)
     subprocess.run([sys.executable, "-c", "print('from a child')"], check=True)
     return plugin.Credential(token="t")
 
@@ -466,9 +484,9 @@ def run(
     )
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize(
-    ("main", "status", "is_answered"),
+    ("main", "status", "is_printed"),
     [
         ("print('a', end=''); return plugin.Credential(token='t')", 0, True),
         ("raise KubeAuthError('a')", 1, False),
@@ -476,31 +494,31 @@ def run(
         ("raise KeyboardInterrupt", 130, False),
     ],
 )
-@pytest.mark.parametrize("shows_traceback", ["", "1"])
-def test_a_full_stderr_changes_neither_the_answer_nor_the_exit_status(
-    main: str, status: int, is_answered: bool, shows_traceback: str
+@pytest.mark.parametrize("traceback", ["", "1"])
+def test_a_full_stderr_does_not_affect_the_output_or_the_exit_status(
+    main: str, status: int, is_printed: bool, traceback: str
 ) -> None:
-    """CPython exits with 120 if it cannot flush what is left in the buffer of stderr: a failed plugin, to client-go."""
+    """CPython exits with 120 if it cannot flush stderr, which client-go takes for a failed plugin."""
     info = json.dumps({"apiVersion": V1, "kind": "ExecCredential", "spec": {"interactive": False}})
     code = (
         "from kubeauth import plugin; from kubeauth.errors import KubeAuthError\n"
         f"def main(info): {main}\nplugin.run(main)"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         ["/bin/sh", "-c", '"$@" 2>/dev/full', "sh", sys.executable, "-c", code],
-        env=os.environ | {"KUBEAUTH_PLUGIN_TRACEBACK": shows_traceback, "KUBERNETES_EXEC_INFO": info},
+        env=os.environ | {"KUBEAUTH_PLUGIN_TRACEBACK": traceback, "KUBERNETES_EXEC_INFO": info},
         stdout=subprocess.PIPE,
         check=False,
     )
-    assert (done.returncode, bool(done.stdout)) == (status, is_answered)
+    assert (completed.returncode, bool(completed.stdout)) == (status, is_printed)
 
 
-def test_nothing_that_is_printed_on_the_way_spoils_the_answer() -> None:
-    done = run(code=CHATTY, info=wire({}))
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["status"] == {"token": "t"}
-    for line in ("before", "from main", "the real one", "from a child"):
-        assert line in done.stderr
+def test_other_output_goes_to_stderr() -> None:
+    completed = run(code=PRINTING_PLUGIN, info=exec_info({}))
+    assert completed.returncode == 0, completed.stderr
+    assert json.loads(completed.stdout)["status"] == {"token": "t"}
+    for line in ("before", "from main", "to sys.__stdout__", "from a child"):
+        assert line in completed.stderr
 
 
 @pytest.fixture
@@ -510,18 +528,18 @@ def key_file(tmp_path: Path) -> Path:
     return path
 
 
-def claims_of(token: str, key: bytes) -> dict[str, Any]:
-    """The claims of a JWT, after its signature was checked."""
+def verify_jwt(token: str, key: bytes) -> dict[str, Any]:
+    """Check the signature of a JWT and return its claims."""
     head, _, signature = token.rpartition(".")
-    wanted = hmac.new(key, head.encode(), hashlib.sha256).digest()
-    assert base64.urlsafe_b64decode(signature + "=") == wanted
+    expected = hmac.new(key, head.encode(), hashlib.sha256).digest()
+    assert base64.urlsafe_b64decode(signature + "=") == expected
     header, claims = (json.loads(base64.urlsafe_b64decode(part + "==")) for part in head.split("."))
     assert header == {"alg": "HS256", "typ": "JWT"}
-    found: dict[str, Any] = claims
-    return found
+    result: dict[str, Any] = claims
+    return result
 
 
-def end_of(status: dict[str, str]) -> float:
+def expiry_of(status: dict[str, str]) -> float:
     return datetime.datetime.fromisoformat(status["expirationTimestamp"]).timestamp()
 
 
@@ -533,37 +551,41 @@ def end_of(status: dict[str, str]) -> float:
         ({"cluster": {**CLUSTER, "config": {"audience": "prod"}}}, "prod"),
     ],
 )
-def test_the_token_plugin(key_file: Path, spec: Any, audience: str) -> None:
+def test_the_token_plugin_prints_a_signed_jwt(key_file: Path, spec: Any, audience: str) -> None:
     arguments = ["--key-file", str(key_file), "--user", "alice", "--minutes", "10"]
-    done = run("examples/token_plugin.py", *arguments, info=wire(spec, "v1beta1"))
-    assert (done.returncode, done.stderr) == (0, "")
-    document = json.loads(done.stdout)
+    completed = run("examples/token_plugin.py", *arguments, info=exec_info(spec, "v1beta1"))
+    assert (completed.returncode, completed.stderr) == (0, "")
+
+    document = json.loads(completed.stdout)
     assert (document["kind"], document["apiVersion"]) == ("ExecCredential", f"{GROUP}/v1beta1")
-    claims = claims_of(document["status"]["token"], key_file.read_bytes())
+
+    claims = verify_jwt(document["status"]["token"], key_file.read_bytes())
     assert (claims["sub"], claims["aud"]) == ("alice", audience)
-    assert time.time() < end_of(document["status"]) < claims["exp"] <= time.time() + 600
+    assert time.time() < expiry_of(document["status"]) < claims["exp"] <= time.time() + 600
 
 
 @pytest.mark.parametrize(
-    ("key", "info", "status", "words"),
+    ("key", "info", "status", "message"),
     [
-        (None, wire({}), 1, "token_plugin.py: cannot read the key "),
-        (b"short", wire({}), 1, "is shorter than 32 bytes"),
+        (None, exec_info({}), 1, "token_plugin.py: cannot read the key "),
+        (b"short", exec_info({}), 1, "is shorter than 32 bytes"),
         (bytes(32), None, 1, "KUBERNETES_EXEC_INFO env var is unset or empty"),
-        (bytes(32), wire({}, kind="Status"), 1, "invalid group/kind"),
+        (bytes(32), exec_info({}, kind="Status"), 1, "invalid group/kind"),
         (bytes(32), "no", 1, "decode: "),
     ],
 )
-def test_the_token_plugin_fails(
-    tmp_path: Path, key: bytes | None, info: str | None, status: int, words: str
+def test_the_token_plugin_reports_errors_with_one_line(
+    tmp_path: Path, key: bytes | None, info: str | None, status: int, message: str
 ) -> None:
     path = tmp_path / "key"
     if key is not None:
         path.write_bytes(key)
-    done = run("examples/token_plugin.py", "--key-file", str(path), "--user", "alice", info=info)
-    assert (done.returncode, done.stdout) == (status, "")
-    assert words in done.stderr
-    assert done.stderr.count("\n") == 1
+
+    completed = run("examples/token_plugin.py", "--key-file", str(path), "--user", "alice", info=info)
+
+    assert (completed.returncode, completed.stdout) == (status, "")
+    assert message in completed.stderr
+    assert completed.stderr.count("\n") == 1
 
 
 @pytest.fixture
@@ -574,27 +596,36 @@ def ca_files(authority: Authority, tmp_path: Path) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_certificate_plugin(server: APIServer, ca_files: tuple[str, ...], version: str) -> None:
-    who = ["--user", "alice", "--group", "dev", "--group", "ops", "--minutes", "10"]
-    done = run("examples/certificate_plugin.py", *ca_files, *who, info=wire({}, version))
-    assert (done.returncode, done.stderr) == (0, "")
-    document = json.loads(done.stdout)
+def test_the_certificate_plugin_prints_a_client_certificate(
+    server: APIServer, ca_files: tuple[str, ...], version: str
+) -> None:
+    arguments = ["--user", "alice", "--group", "dev", "--group", "ops", "--minutes", "10"]
+    completed = run("examples/certificate_plugin.py", *ca_files, *arguments, info=exec_info({}, version))
+    assert (completed.returncode, completed.stderr) == (0, "")
+
+    document = json.loads(completed.stdout)
     assert document["apiVersion"] == f"{GROUP}/{version}"
+
     status = document["status"]
     certificate = x509.load_pem_x509_certificate(status["clientCertificateData"].encode())
     certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(server.authority.pem))
+
     key = serialization.load_pem_private_key(status["clientKeyData"].encode(), password=None)
     assert key.public_key() == certificate.public_key()
+
     names = [(part.oid, part.value) for part in certificate.subject]
     assert names == [
         (NameOID.ORGANIZATION_NAME, "dev"),
         (NameOID.ORGANIZATION_NAME, "ops"),
         (NameOID.COMMON_NAME, "alice"),
     ]
+
     usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
-    last = certificate.not_valid_after_utc.timestamp()
-    assert time.time() < end_of(status) < last <= time.time() + 600
+
+    not_after = certificate.not_valid_after_utc.timestamp()
+    assert time.time() < expiry_of(status) < not_after <= time.time() + 600
+
     config = server.config(
         client_cert_data=status["clientCertificateData"].encode(),
         client_key_data=Secret(status["clientKeyData"].encode()),
@@ -605,7 +636,7 @@ def test_the_certificate_plugin(server: APIServer, ca_files: tuple[str, ...], ve
 
 
 @pytest.mark.parametrize(
-    ("changed", "data", "words"),
+    ("changed", "data", "message"),
     [
         ("ca.pem", None, "cannot read "),
         ("ca.pem", b"nonsense", "must be a certificate and "),
@@ -613,14 +644,15 @@ def test_the_certificate_plugin(server: APIServer, ca_files: tuple[str, ...], ve
         ("ca.key", OTHER.key, "is not the key of "),
     ],
 )
-def test_the_certificate_plugin_fails(
-    tmp_path: Path, ca_files: tuple[str, ...], changed: str, data: bytes | None, words: str
+def test_the_certificate_plugin_reports_errors_with_one_line(
+    tmp_path: Path, ca_files: tuple[str, ...], changed: str, data: bytes | None, message: str
 ) -> None:
     if data is None:
         (tmp_path / changed).unlink()
     else:
         (tmp_path / changed).write_bytes(data)
-    done = run("examples/certificate_plugin.py", *ca_files, "--user", "alice", info=wire({}))
-    assert (done.returncode, done.stdout) == (1, "")
-    assert words in done.stderr
-    assert done.stderr.count("\n") == 1
+    completed = run("examples/certificate_plugin.py", *ca_files, "--user", "alice", info=exec_info({}))
+
+    assert (completed.returncode, completed.stdout) == (1, "")
+    assert message in completed.stderr
+    assert completed.stderr.count("\n") == 1

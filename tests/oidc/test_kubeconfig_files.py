@@ -1,4 +1,4 @@
-"""Tokens of an issuer and the kubeconfig they stand in: written, not lost, and shared with other processes."""
+"""OIDC tokens are written back to the kubeconfig, are not lost, and are shared with other processes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def kubeconfig(issuer: Issuer, server: APIServer, tmp_path: Path) -> Kubeconfig:
     )
 
 
-def test_into_the_file_that_the_user_came_from_o7(
+def test_tokens_are_written_to_the_file_of_the_user_o7(
     variant: ClientVariant, issuer: Issuer, server: APIServer, kubeconfig: Kubeconfig, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -57,69 +57,77 @@ def test_into_the_file_that_the_user_came_from_o7(
     first = tmp_path / "first"
     first.write_text(yaml.safe_dump({"current-context": "test", "contexts": document.pop("contexts")}))
     third = tmp_path / "third"
-    third.write_text(yaml.safe_dump({"users": [{**document["users"][0], "user": {"token": "later"}}]}))
+    third.write_text(yaml.safe_dump({"users": [{**document["users"][0], "user": {"token": "overridden"}}]}))
     kubeconfig.path.write_text(yaml.safe_dump({**document, "current-context": ""}))
     untouched = [first.read_bytes(), third.read_bytes()]
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join(map(str, (first, kubeconfig.path, third))))
+
     with variant.client(load_config()) as client:
         assert client.get("/version").status_code == 200
+
     assert claims(kubeconfig.entry()["id-token"])["sub"] == "alice"
     assert [first.read_bytes(), third.read_bytes()] == untouched
 
 
-def test_from_a_document_it_stays_in_memory_o7(issuer: Issuer, server: APIServer) -> None:
+def test_tokens_of_a_document_stay_in_memory_o7(issuer: Issuer, server: APIServer) -> None:
     config = settings(issuer, refresh_token=issuer.new_refresh_token())
     document = server.kubeconfig({"auth-provider": {"name": "oidc", "config": config}})
     clock = FakeClock(time.time())
+
     for _ in range(3):
-        # The token in the document was spent by the first: what came of it is kept for the others.
+        # The first client has used up the refresh token of the document; the others use its successors.
         with Client(load_config(document), clock=clock) as client:
             assert client.get("/version").status_code == 200
         clock.advance(7200)
-        # When another is made, those that are over are forgotten; but not this one.
+
+        # A new source evicts expired ones, but not this one.
         other = settings(issuer, refresh_token=issuer.new_refresh_token())
         another = server.kubeconfig({"auth-provider": {"name": "oidc", "config": other}})
         client = Client(load_config(another), clock=clock)
         client.close()
+
     assert (issuer.refreshes, issuer.errors) == (3, [])
 
 
-def test_a_refresh_token_that_comes_with_no_other_is_used_again_o6(
-    issuer: Issuer, kubeconfig: Kubeconfig
-) -> None:
-    """In memory, where there is no file to read it from again."""
+def test_a_refresh_token_without_a_successor_is_used_again_o6(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+    """A document has no file from which it could be read again."""
     issuer.rotating = False
     clock = FakeClock(time.time())
     config = load_config(kubeconfig.document())
+
     with Client(config, clock=clock) as client:
         for _ in range(3):
             assert client.get("/version").status_code == 200
             clock.advance(7200)
+
     assert (issuer.refreshes, issuer.errors) == (3, [])
 
 
-def test_in_memory_alone_if_you_say_so_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+def test_tokens_stay_in_memory_with_write_back_false_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
     before = kubeconfig.path.read_bytes()
     kubeconfig.path.parent.chmod(0o500)
     clock = FakeClock(time.time())
     config = load_config(kubeconfig.path, oidc_options=OidcOptions(write_back=False))
+
     with Client(config, clock=clock) as client:
         for _ in range(3):
             assert client.get("/version").status_code == 200
             clock.advance(7200)
         assert kubeconfig.path.read_bytes() == before
         assert (issuer.refreshes, issuer.errors) == (3, [])
-        # But whoever logs in anew is heard.
+
+        # A new login is still read from the file.
         kubeconfig.change(refresh_token=issuer.new_refresh_token("bob"))
         clock.advance(7200)
         client.get("/version")
     assert issuer.errors == []
+
     kubeconfig.path.parent.chmod(0o700)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)  # nothing is sent, whatever it would be sent by
-def test_what_cannot_be_written_is_not_asked_for_o7(
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)  # no request is sent
+def test_no_tokens_are_requested_if_the_kubeconfig_cannot_be_written_o7(
     variant: ClientVariant, issuer: Issuer, kubeconfig: Kubeconfig
 ) -> None:
     lock = kubeconfig.path.with_name("config.lock")
@@ -128,48 +136,55 @@ def test_what_cannot_be_written_is_not_asked_for_o7(
     with variant.client(config) as client:
         with pytest.raises(errors.OidcWriteError, match="could not persist new tokens") as caught:
             client.get("/version")
+
         assert f"remove {lock}" in str(caught.value)
         assert "OidcOptions(write_back=False)" in str(caught.value)
         assert (caught.value.path, caught.value.issuer) == (str(kubeconfig.path), issuer.url)
         assert issuer.requests == []
 
 
-def test_what_could_not_be_written_is_not_lost_o7(
+def test_tokens_that_could_not_be_written_are_not_lost_o7(
     issuer: Issuer, kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk is full when the old token is spent already: client-go would have lost the new one."""
+    """The disk is full after the old refresh token was used up; client-go would lose the new one."""
     clock = FakeClock(time.time())
     with Client(load_config(kubeconfig.path), clock=clock) as client:
 
-        def full(*_: object) -> None:
+        def disk_is_full(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr(os, "replace", full)
+            patch.setattr(os, "replace", disk_is_full)
             with pytest.raises(errors.OidcWriteError, match="No space left on device"):
                 client.get("/version")
         assert "id-token" not in kubeconfig.entry()
+
         clock.advance(60)
         assert client.get("/version").status_code == 200
     assert claims(kubeconfig.entry()["id-token"])["sub"] == "alice"
     assert (issuer.refreshes, issuer.errors) == (1, [])
 
 
-def test_a_refresh_token_without_an_id_token_is_kept_o6_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+def test_a_refresh_token_is_written_even_without_an_id_token_o6_o7(
+    issuer: Issuer, kubeconfig: Kubeconfig
+) -> None:
     issuer.with_id_token = False
     clock = FakeClock(time.time())
     first = kubeconfig.entry()["refresh-token"]
+
     with Client(load_config(kubeconfig.path), clock=clock) as client:
         with pytest.raises(errors.OidcError, match="did not contain an id_token"):
             client.get("/version")
         assert kubeconfig.entry()["refresh-token"] != first
+
         issuer.with_id_token = True
         clock.advance(60)
         assert client.get("/version").status_code == 200
+
     assert issuer.errors == []
 
 
-def test_a_user_that_was_removed_goes_on_in_memory_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+def test_tokens_of_a_removed_user_stay_in_memory_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
     config = load_config(kubeconfig.path)
     kubeconfig.path.write_text("users: []\n")
     with Client(config) as client:
@@ -177,19 +192,19 @@ def test_a_user_that_was_removed_goes_on_in_memory_o7(issuer: Issuer, kubeconfig
     assert kubeconfig.path.read_text() == "users: []\n"
 
 
-def test_whoever_has_logged_in_since_is_who_a_config_loaded_anew_is_for_o8(
+def test_a_reloaded_config_uses_the_latest_login_o8(
     issuer: Issuer, server: APIServer, kubeconfig: Kubeconfig
 ) -> None:
-    seen: list[str | None] = []
-    for person in ("alice", "bob"):
-        kubeconfig.change(id_token=issuer.id_token(person), refresh_token=issuer.new_refresh_token(person))
+    users: list[str | None] = []
+    for user in ("alice", "bob"):
+        kubeconfig.change(id_token=issuer.id_token(user), refresh_token=issuer.new_refresh_token(user))
         with Client(load_config(kubeconfig.path)) as client:
             client.get("/version")
-        seen.append(authenticate(server.requests[-1]))
-    assert seen == ["alice", "bob"]
+        users.append(authenticate(server.requests[-1]))
+    assert users == ["alice", "bob"]
 
 
-def test_other_names_of_the_file_have_the_new_tokens_too_o7(
+def test_hard_links_of_the_kubeconfig_get_the_new_tokens_o7(
     issuer: Issuer, kubeconfig: Kubeconfig, tmp_path: Path
 ) -> None:
     other = Kubeconfig(tmp_path / "other", kubeconfig.user)
@@ -197,18 +212,19 @@ def test_other_names_of_the_file_have_the_new_tokens_too_o7(
     with Client(load_config(kubeconfig.path)) as client:
         assert client.get("/version").status_code == 200
     assert other.entry() == kubeconfig.entry()
+
     with Client(load_config(other.path), clock=FakeClock(time.time() + 7200)) as client:
         client.get("/version")
     assert (issuer.refreshes, issuer.errors) == (2, [])
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="pipes have no names here")
-def test_from_a_pipe_it_stays_in_memory_and_is_nobody_elses_o7_o8(
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs /dev/fd")
+def test_tokens_of_a_pipe_stay_in_memory_and_are_not_shared_o7_o8(
     issuer: Issuer, server: APIServer, kubeconfig: Kubeconfig
 ) -> None:
-    seen: list[str | None] = []
-    for person in ("alice", "bob"):
-        kubeconfig.change(refresh_token=issuer.new_refresh_token(person))
+    users: list[str | None] = []
+    for user in ("alice", "bob"):
+        kubeconfig.change(refresh_token=issuer.new_refresh_token(user))
         reader, writer = os.pipe()
         try:
             os.write(writer, kubeconfig.path.read_bytes())
@@ -217,39 +233,44 @@ def test_from_a_pipe_it_stays_in_memory_and_is_nobody_elses_o7_o8(
                 assert client.get("/version").status_code == 200
         finally:
             os.close(reader)
-        seen.append(authenticate(server.requests[-1]))
-    assert seen == ["alice", "bob"]
+        users.append(authenticate(server.requests[-1]))
+    assert users == ["alice", "bob"]
 
 
 @pytest.mark.parametrize("name", ["idp_issuer_url", "client_id"])
-def test_tokens_of_another_issuer_or_client_are_neither_used_nor_replaced_o7(
+def test_tokens_of_another_issuer_or_client_are_neither_used_nor_overwritten_o7(
     name: str, issuer: Issuer, kubeconfig: Kubeconfig
 ) -> None:
-    """Somebody has changed the entry since it was loaded: what stands there now is not for this issuer's eyes."""
+    """The entry was changed after it was loaded: its tokens must not be sent to the old issuer."""
     config = load_config(kubeconfig.path)
-    others = {name: "https://other.test", "refresh_token": "of-another", "id_token": "of-another"}
-    kubeconfig.change(**others)
+    changes = {name: "https://other.test", "refresh_token": "of-another", "id_token": "of-another"}
+    kubeconfig.change(**changes)
     entry = kubeconfig.entry()
+
     with Client(config) as client:
         assert client.get("/version").status_code == 200
+
     assert kubeconfig.entry() == entry
     assert issuer.errors == []
 
 
-def test_a_kubeconfig_that_was_damaged_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+def test_an_invalid_kubeconfig_is_a_write_error_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
     config = load_config(kubeconfig.path)
     kubeconfig.path.write_text("users: [s3ntinel")
+
     with Client(config) as client, pytest.raises(errors.OidcWriteError, match="cannot be read") as caught:
         client.get("/version")
+
     assert "s3ntinel" not in str(caught.value)
     assert issuer.requests == []
 
 
-def test_nothing_is_kept_alive_by_it_o8(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+def test_the_source_of_a_closed_client_is_garbage_collected_o8(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
     with Client(load_config(kubeconfig.path)) as client:
         client.get("/version")
         source = weakref.ref(client._kube_transport._source)
     assert source() is not None
+
     del client
     SOURCE_CACHE._recent.clear()
     gc.collect()
@@ -264,7 +285,7 @@ from kubeauth.testing import FakeClock
 config = load_config(sys.argv[1])
 print("ready", flush=True)
 for line in sys.stdin:
-    # A clock of its own means a source of its own, as in a new process.
+    # Another clock means another source, as in a new process.
     with Client(config, clock=FakeClock(time.time() + float(line))) as client:
         print(client.get("/version").status_code, flush=True)
 """
@@ -278,7 +299,7 @@ class Process:
         )  # fmt: skip
 
     def __enter__(self) -> Process:
-        assert self.says() == "ready"
+        assert self.read_line() == "ready"
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -288,11 +309,11 @@ class Process:
         self.popen.wait()
         self.popen.stdout.close()
 
-    def tell(self, line: object) -> None:
+    def write_line(self, line: object) -> None:
         assert self.popen.stdin is not None
         self.popen.stdin.write(f"{line}\n")
 
-    def says(self) -> str:
+    def read_line(self) -> str:
         assert self.popen.stdout is not None
         return self.popen.stdout.readline().strip()
 
@@ -305,36 +326,40 @@ def processes(kubeconfig: Kubeconfig) -> Iterator[list[Process]]:
 
 
 @pytest.mark.slow
-def test_of_many_processes_one_renews_and_all_use_it_o7_o8(
+def test_one_of_several_processes_refreshes_and_all_use_its_tokens_o7_o8(
     issuer: Issuer, server: APIServer, kubeconfig: Kubeconfig, processes: list[Process]
 ) -> None:
     for number in range(1, 6):
         kubeconfig.change(id_token=issuer.id_token(seconds=-1))
         before = len(server.requests)
+
         for process in processes:
-            process.tell(0)
-        assert [process.says() for process in processes] == ["200"] * len(processes)
+            process.write_line(0)
+
+        assert [process.read_line() for process in processes] == ["200"] * len(processes)
         assert (issuer.refreshes, issuer.errors) == (number, [])
         assert len({request.header("Authorization") for request in server.requests[before:]}) == 1
 
 
 @pytest.mark.slow
-def test_no_process_spends_the_token_of_another_o7(
+def test_processes_do_not_use_a_refresh_token_twice_o7(
     issuer: Issuer, kubeconfig: Kubeconfig, processes: list[Process]
 ) -> None:
-    """To each of them every id-token is over, so each asks for its own, with the others' refresh-token."""
+    """By their clocks every ID token has expired, so each requests its own, with the latest refresh token."""
     rounds = 10
     for process in processes:
         for _ in range(rounds):
-            process.tell(10_000)
+            process.write_line(10_000)
+
     for process in processes:
-        assert [process.says() for _ in range(rounds)] == ["200"] * rounds
+        assert [process.read_line() for _ in range(rounds)] == ["200"] * rounds
+
     assert (issuer.refreshes, issuer.errors) == (rounds * len(processes), [])
     assert os.listdir(kubeconfig.path.parent) == ["config"]
 
 
-ENDINGS = {
-    "ctrl-c in the main thread": """
+EXITING_PROGRAMS = {
+    "Ctrl-C in the main thread": """
 import sys
 from kubeauth import Client, load_config
 client = Client(load_config(sys.argv[1]))
@@ -344,7 +369,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """,
-    "the end of the program": """
+    "exit with a cancelled request": """
 import asyncio, sys
 from kubeauth import AsyncClient, load_config
 async def main():
@@ -358,28 +383,32 @@ asyncio.run(main())
 }
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_token_that_was_spent_is_not_lost_o7(ending: str, issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+@pytest.mark.parametrize("name", EXITING_PROGRAMS)
+def test_a_new_refresh_token_is_written_before_the_program_exits_o7(
+    name: str, issuer: Issuer, kubeconfig: Kubeconfig
+) -> None:
     issuer.gates[TOKEN] = threading.Event()
     first = kubeconfig.entry()["refresh-token"]
-    with Process(ENDINGS[ending], kubeconfig.path) as process:
+    with Process(EXITING_PROGRAMS[name], kubeconfig.path) as process:
         while issuer.arrivals.get() != TOKEN:
             pass
-        if ending.startswith("ctrl-c"):
+        if name.startswith("Ctrl-C"):
             process.popen.send_signal(signal.SIGINT)
         else:
-            process.tell("")
-        assert process.says() == "interrupted"
+            process.write_line("")
+        assert process.read_line() == "interrupted"
         issuer.gates[TOKEN].set()
+
     assert process.popen.returncode == 0
     assert kubeconfig.entry()["refresh-token"] != first
+
     with Client(load_config(kubeconfig.path)) as client:
         assert client.get("/version").status_code == 200
     assert (issuer.refreshes, issuer.errors) == (1, [])
     assert os.listdir(kubeconfig.path.parent) == ["config"]
 
 
-FORKS = """
+FORKING_PROGRAM = """
 import os, sys, threading, warnings
 from kubeauth import Client, load_config
 warnings.simplefilter("ignore")
@@ -397,55 +426,63 @@ print(os.waitpid(child, 0)[1], flush=True)
 """
 
 
-def test_a_child_waits_for_what_its_parent_has_asked_o8(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+def test_a_forked_child_waits_for_the_refresh_of_its_parent_o8(
+    issuer: Issuer, kubeconfig: Kubeconfig
+) -> None:
     issuer.gates[TOKEN] = threading.Event()
-    with Process(FORKS, kubeconfig.path) as process:
+    with Process(FORKING_PROGRAM, kubeconfig.path) as process:
         while issuer.arrivals.get() != TOKEN:
             pass
-        process.tell("")
-        assert process.says() == "forked"
+        process.write_line("")
+        assert process.read_line() == "forked"
+
         issuer.gates[TOKEN].set()
-        assert process.says() == "0"
+        assert process.read_line() == "0"
     assert (issuer.refreshes, issuer.errors) == (1, [])
 
 
-def test_another_process_that_takes_too_long_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+def test_waiting_for_the_lock_of_another_process_times_out_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
     config = load_config(kubeconfig.path, oidc_options=OidcOptions(timeout=0.05))
-    with exclusive_lock(str(kubeconfig.path), 1.0), Client(config) as client:
+    with exclusive_lock(str(kubeconfig.path), 60.0), Client(config) as client:
         with pytest.raises(
             errors.OidcWriteError, match="waiting for another process that is refreshing the tokens"
         ):
             client.get("/version")
-        # One that is good needs nobody's leave.
-        kubeconfig.change(id_token=issuer.id_token())
-    with exclusive_lock(str(kubeconfig.path), 1.0), Client(load_config(kubeconfig.path)) as client:
+
+    # A valid ID token needs no lock.
+    kubeconfig.change(id_token=issuer.id_token())
+    with exclusive_lock(str(kubeconfig.path), 60.0), Client(load_config(kubeconfig.path)) as client:
         assert client.get("/version").status_code == 200
     assert issuer.requests == []
 
 
-def test_nothing_is_spent_when_nobody_waits_any_more_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+def test_no_refresh_token_is_used_after_the_client_was_closed_o7(
+    issuer: Issuer, kubeconfig: Kubeconfig
+) -> None:
     issuer.gates[CONFIGURATION] = threading.Event()
     client = Client(load_config(kubeconfig.path))
     failures: list[Exception] = []
 
-    def ask() -> None:
+    def request() -> None:
         try:
             client.get("/version")
         except Exception as error:
             failures.append(error)
 
-    thread = threading.Thread(target=ask)
+    thread = threading.Thread(target=request)
     thread.start()
     assert issuer.arrivals.get() == CONFIGURATION
+
     client.close()
     issuer.gates[CONFIGURATION].set()
     thread.join()
+
     assert isinstance(failures[0], errors.OidcError)
     assert issuer.refreshes == 0
 
 
-def test_nothing_is_spent_when_the_program_is_at_its_end_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
-    """Other threads go on until the very end, and what they got then would be lost."""
+def test_no_refresh_token_is_used_at_interpreter_exit_o7(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+    """Daemon threads may still run then, and the new refresh token would be lost."""
     with Client(load_config(kubeconfig.path)) as client:
         (provider,) = [each for each in _providers if each.name == issuer.url]
         provider.shut_down()

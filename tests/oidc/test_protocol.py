@@ -1,4 +1,4 @@
-"""What is made of an id-token, and of what an issuer says."""
+"""Parsing of ID tokens, of the discovery document and of token responses."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tests.support.cases import each_case
 CONFIG = OidcConfig(issuer_url="https://i", client_id="a:b c", client_secret=Secret("s+/="))
 
 
-def encoded(data: bytes) -> str:
+def encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def jwt(payload: bytes) -> str:
-    return f"e30.{encoded(payload)}.sig"
+    return f"e30.{encode(payload)}.sig"
 
 
 def token(claims: Any) -> Secret[str]:
@@ -42,7 +42,7 @@ def token(claims: Any) -> Secret[str]:
 
 
 @each_case(
-    ("claims", "ends"),
+    ("claims", "expires"),
     [
         ({"exp": 1700000000}, 1700000000.0),
         ({"exp": 1700000000.9, "sub": "ä?>"}, 1700000000.0),
@@ -52,12 +52,12 @@ def token(claims: Any) -> Secret[str]:
         ({"sub": "alice"}, 0.0),
     ],
 )
-def test_an_id_token_ends_when_it_says_o3(claims: Any, ends: float) -> None:
-    assert read_expiry(token(claims)) == ends
+def test_the_expiry_of_an_id_token_o3(claims: Any, expires: float) -> None:
+    assert read_expiry(token(claims)) == expires
 
 
 @each_case(
-    ("text", "why"),
+    ("text", "reason"),
     [
         ("", "not a valid JWT"),
         ("one.two", "not a valid JWT"),
@@ -74,54 +74,56 @@ def test_an_id_token_ends_when_it_says_o3(claims: Any, ends: float) -> None:
         (jwt(b'{"exp": 1e999}'), "exp of the ID Token is not a number"),
     ],
 )
-def test_what_is_no_id_token_o3(text: str, why: str) -> None:
-    found = read_expiry(Secret(text))
-    assert isinstance(found, str)
-    assert why in found
+def test_an_invalid_id_token_has_a_reason_o3(text: str, reason: str) -> None:
+    problem = read_expiry(Secret(text))
+    assert isinstance(problem, str)
+    assert reason in problem
 
 
 @given(st.text())
-def test_any_text_is_a_token_or_a_reason_o3(text: str) -> None:
-    for candidate in (text, f"a.{text}.c", f"a.{encoded(text.encode('utf-8', 'surrogatepass'))}.c"):
+def test_random_text_has_an_expiry_or_a_reason_o3(text: str) -> None:
+    for candidate in (text, f"a.{text}.c", f"a.{encode(text.encode('utf-8', 'surrogatepass'))}.c"):
         assert isinstance(read_expiry(Secret(candidate)), float | str)
 
 
-def test_ten_seconds_before_its_end_it_is_over_o3() -> None:
+def test_an_id_token_is_valid_until_ten_seconds_before_its_expiry_o3() -> None:
     assert is_valid(100.0, 89.9)
     assert not is_valid(100.0, 90.0)
     assert 89.9 < last_valid_time(100.0) < 90.0
 
 
 @pytest.mark.parametrize("url", ["https://i/x", "https://i/x/"])
-def test_where_an_issuer_says_where_it_is_asked_o5(url: str) -> None:
-    call = build_discovery_request(url)
-    assert (call.url, call.body) == ("https://i/x/.well-known/openid-configuration", None)
+def test_the_discovery_url_o5(url: str) -> None:
+    request = build_discovery_request(url)
+    assert (request.url, request.body) == ("https://i/x/.well-known/openid-configuration", None)
 
 
-def json_reply(body: Any, status: int = 200) -> TokenResponse:
+def json_response(body: Any, status: int = 200) -> TokenResponse:
     return TokenResponse(status, "application/json", json.dumps(body).encode())
 
 
 @each_case(
-    ("reply", "why"),
+    ("response", "reason"),
     [
         (TokenResponse(404, "text/html", b"x" * 79 + b"abc"), f'404: "{"x" * 79}a..."'),
         (TokenResponse(500, "", b'say "no"\n\x1b[31m'), '500: "say \\"no\\"\\n\\u001b[31m"'),
         (TokenResponse(200, "", b"<html>"), "failed to decode provider discovery object"),
-        (json_reply([]), "failed to decode provider discovery object"),
-        (json_reply({}), "doesn't contain a token_endpoint"),
-        (json_reply({"token_endpoint": 3}), "doesn't contain a token_endpoint"),
-        (json_reply({"token_endpoint": "file:///etc/passwd"}), "doesn't contain a token_endpoint"),
+        (json_response([]), "failed to decode provider discovery object"),
+        (json_response({}), "doesn't contain a token_endpoint"),
+        (json_response({"token_endpoint": 3}), "doesn't contain a token_endpoint"),
+        (json_response({"token_endpoint": "file:///etc/passwd"}), "doesn't contain a token_endpoint"),
     ],
 )
-def test_what_is_no_discovery_o5(reply: TokenResponse, why: str) -> None:
-    found = parse_discovery(reply)
-    assert isinstance(found, OidcProblem)
-    assert why in found.reason
-    assert found.advice
+def test_an_invalid_discovery_document_has_a_reason_and_advice_o5(
+    response: TokenResponse, reason: str
+) -> None:
+    problem = parse_discovery(response)
+    assert isinstance(problem, OidcProblem)
+    assert reason in problem.reason
+    assert problem.advice
 
 
-def test_the_client_says_who_it_is_as_x_oauth2_does_o6() -> None:
+def test_client_credentials_are_encoded_as_in_x_oauth2_o6() -> None:
     header = build_refresh_request("https://i/t", CONFIG, Secret("r&r"), in_header=True)
     assert header.authorization is not None
     pair = base64.b64decode(header.authorization.reveal().removeprefix("Basic "))
@@ -131,58 +133,65 @@ def test_the_client_says_who_it_is_as_x_oauth2_does_o6() -> None:
         "grant_type": ["refresh_token"],
         "refresh_token": ["r&r"],
     }
+
     params = build_refresh_request("https://i/t", CONFIG, Secret("r&r"), in_header=False)
     assert params.authorization is None
     assert params.body is not None
-    said = parse_qs(params.body.reveal().decode())
-    assert (said["client_id"], said["client_secret"]) == (["a:b c"], ["s+/="])
-    public = OidcConfig(issuer_url="https://i", client_id="i")
-    assert (
-        b"client_secret"
-        not in (build_refresh_request("u", public, Secret("r"), in_header=False).body or Secret(b"")).reveal()
-    )
-    for call in (header, params):
-        assert "r&r" not in repr(call)
+    form = parse_qs(params.body.reveal().decode())
+    assert (form["client_id"], form["client_secret"]) == (["a:b c"], ["s+/="])
+
+    public_client = OidcConfig(issuer_url="https://i", client_id="i")
+    public = build_refresh_request("u", public_client, Secret("r"), in_header=False)
+    assert b"client_secret" not in (public.body or Secret(b"")).reveal()
+
+    for request in (header, params):
+        assert "r&r" not in repr(request)
 
 
-def test_what_an_issuer_grants_o6() -> None:
+def test_a_token_response_is_parsed_o6() -> None:
     body = {"access_token": "a", "id_token": "i", "refresh_token": "r", "expires_in": 3}
-    assert parse_token_response(json_reply(body, 201), ()) == TokenSet(Secret("i"), Secret("r"))
+    assert parse_token_response(json_response(body, 201), ()) == TokenSet(Secret("i"), Secret("r"))
+
     form = TokenResponse(
         200, "application/x-www-form-urlencoded; charset=utf-8", b"access_token=a&id_token=i"
     )
     assert parse_token_response(form, ()) == TokenSet(Secret("i"), None)
-    assert parse_token_response(json_reply({"access_token": "a", "id_token": 3}), ()) == TokenSet(None, None)
+
+    assert parse_token_response(json_response({"access_token": "a", "id_token": 3}), ()) == TokenSet(
+        None, None
+    )
 
 
 @each_case(
-    ("reply", "why", "was_refused"),
+    ("response", "reason", "is_rejected"),
     [
         (
-            json_reply({"error": "invalid_grant"}, 400),
+            json_response({"error": "invalid_grant"}, 400),
             'failed to refresh token: oauth2: "invalid_grant"',
             True,
         ),
-        (json_reply({"error": "invalid_grant"}, 200), "invalid_grant", True),
-        (json_reply({"error": "e", "error_description": "x" * 99}, 400), f'"e" "{"x" * 80}..."', True),
+        (json_response({"error": "invalid_grant"}, 200), "invalid_grant", True),
+        (json_response({"error": "e", "error_description": "x" * 99}, 400), f'"e" "{"x" * 80}..."', True),
         (TokenResponse(503, "text/html", b"s3ntinel"), "cannot fetch token: status 503", True),
-        (json_reply(["s3ntinel"], 500), "cannot fetch token: status 500", True),
+        (json_response(["s3ntinel"], 500), "cannot fetch token: status 500", True),
         (TokenResponse(200, "text/html", b"s3ntinel"), "cannot parse the response (status 200)", False),
         (TokenResponse(200, "text/plain", b""), "cannot parse the response", False),
-        (json_reply({"id_token": "s3ntinel"}), "missing access_token", False),
-        (json_reply({"error": "my s3ntinel", "error_description": "s3ntinel?"}, 400), "my <hidden>", True),
+        (json_response({"id_token": "s3ntinel"}), "missing access_token", False),
+        (json_response({"error": "my s3ntinel", "error_description": "s3ntinel?"}, 400), "my <hidden>", True),
     ],
 )
-def test_what_an_issuer_refuses_o6(reply: TokenResponse, why: str, was_refused: bool) -> None:
-    found = parse_token_response(reply, ("s3ntinel", ""))
-    assert isinstance(found, OidcProblem)
-    assert why in found.reason
-    assert found.is_rejected == was_refused
-    assert found.advice
-    assert "s3ntinel" not in repr(found) + repr(reply)
+def test_an_error_response_has_a_reason_and_advice_without_secrets_o6(
+    response: TokenResponse, reason: str, is_rejected: bool
+) -> None:
+    problem = parse_token_response(response, ("s3ntinel", ""))
+    assert isinstance(problem, OidcProblem)
+    assert reason in problem.reason
+    assert problem.is_rejected == is_rejected
+    assert problem.advice
+    assert "s3ntinel" not in repr(problem) + repr(response)
 
 
-def test_a_timeout_is_a_time_and_an_issuer_has_a_name_o1() -> None:
+def test_timeout_issuer_url_and_client_id_are_validated_o1() -> None:
     with pytest.raises(errors.ConfigError, match="timeout"):
         OidcOptions(timeout=0)
     with pytest.raises(errors.ConfigError, match="Must provide idp-issuer-url"):
