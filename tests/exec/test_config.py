@@ -41,9 +41,9 @@ def test_policy_constructors_p1() -> None:
     ],
 )
 def test_a_policy_must_be_consistent_p2(kind: str, commands: list[str] | None, problem: str | None) -> None:
-    found = find_policy_problem(kind, commands)
+    actual = find_policy_problem(kind, commands)
 
-    assert (problem is None and found is None) or (problem is not None and problem in (found or ""))
+    assert (problem is None and actual is None) or (problem is not None and problem in (actual or ""))
 
 
 def test_an_invalid_policy_raises_p2() -> None:
