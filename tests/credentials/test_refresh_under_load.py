@@ -115,7 +115,7 @@ def test_token_and_certificate_rotate_under_load_c15_c16_c17_c18(
             for thread in threads:
                 thread.join()
 
-    rotations = len(witness.tokens) - 1
+    rotations = len(recorder.tokens) - 1
     assert load.failures == []
     assert recorder.stale == []
     assert len(recorder.certificates) == len(recorder.tokens)

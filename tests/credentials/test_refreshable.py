@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubeauth._credentials.single_flight import Call
 
 from kubeauth import Client, Secret, errors, load_config
 from kubeauth._credentials.client_cert import read_validity
 from kubeauth._credentials.credential import ClientCertificate, Credential, Unauthorized
 from kubeauth._credentials.refreshable import _MAX_ORIGINS, RefreshableSource
+from kubeauth._credentials.single_flight import Call
 from kubeauth._exec.codec import ProviderCredential
 from kubeauth._parsing.go import parse_rfc3339, to_datetime
 from kubeauth.testing import APIServer, Authority, FakeClock, PluginScript

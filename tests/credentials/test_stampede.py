@@ -79,7 +79,9 @@ def test_a_failed_run_is_an_equal_error_for_each_caller_c7(plugin: BlockingPlugi
 
 
 @ROUNDS
-def test_concurrent_401s_are_one_run_if_the_refresh_fails_c11_c13(plugin: BlockingPlugin, rounds: int) -> None:
+def test_concurrent_401s_are_one_run_if_the_refresh_fails_c11_c13(
+    plugin: BlockingPlugin, rounds: int
+) -> None:
     with no_residue():
         for number in range(rounds):
             cluster, clock = Cluster("t1"), new_clock(number)

@@ -265,7 +265,9 @@ def test_an_invalid_kubeconfig_is_a_write_error_o7(issuer: Issuer, kubeconfig: K
     assert issuer.requests == []
 
 
-def test_the_source_of_a_closed_client_is_garbage_collected_o8(issuer: Issuer, kubeconfig: Kubeconfig) -> None:
+def test_the_source_of_a_closed_client_is_garbage_collected_o8(
+    issuer: Issuer, kubeconfig: Kubeconfig
+) -> None:
     with Client(load_config(kubeconfig.path)) as client:
         client.get("/version")
         source = weakref.ref(client._kube_transport._source)
