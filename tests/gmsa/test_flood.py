@@ -18,6 +18,7 @@ from kubeauth.testing import APIServer, Authority
 from tests.gmsa.api import KnownSpecs
 from tests.gmsa.test_pair import Mounted
 from tests.gmsa.test_serve import JSON, PROGRAM, REVIEW, Process, started
+from tests.support.residue import wait_until
 
 COUNT = 300
 """As many as the webhook accepts: with one more it has to close some."""
@@ -97,6 +98,28 @@ for _ in range(count):
 while True:
     print(filled, flush=True)
     time.sleep(0.05)
+"""
+
+# On a busy machine an attacker may believe that the webhook does not read because it cannot write. So the webhook
+# reports how many of its connections are sending a response.
+REPORT_RESPONDING = """
+import threading, time
+from pathlib import Path
+from kubeauth.gmsa import _http
+
+def report(limit):
+    path = Path({path!r})
+    while True:
+        path.with_suffix(".new").write_text(str(len(limit._responding)))
+        path.with_suffix(".new").replace(path)
+        time.sleep(0.05)
+
+class ConnectionLimit(_http.ConnectionLimit):
+    def __init__(self, max_connections):
+        super().__init__(max_connections)
+        threading.Thread(target=report, args=(self,), daemon=True).start()
+
+_http.ConnectionLimit = ConnectionLimit
 """
 
 
@@ -227,17 +250,24 @@ def test_reviews_are_answered_while_attackers_reconnect_b19(
 def test_reviews_are_answered_beside_clients_that_read_slowly_b19(
     tmp_path: Path, authority: Authority
 ) -> None:
-    few = 10
-    limits = f"_serve.Limits = partial(_serve.Limits, max_connections={few})\n_serve.run"
-    program = PROGRAM.replace("_serve.run", limits)
+    few, report = 10, tmp_path / "responding"
+    patches = f"_serve.Limits = partial(_serve.Limits, max_connections={few})\n" + REPORT_RESPONDING
+    program = PROGRAM.replace("_serve.run", patches.format(path=str(report)) + "_serve.run")
+
+    def is_under_attack() -> bool:
+        return report.exists() and int(report.read_text() or 0) > few // 2
+
     with webhook_of(program, tmp_path, authority) as webhook:
         reviewer = Reviewer(webhook.url, webhook.trust)
-        with run_attack(SLOW_READERS, str(webhook.port), str(few)) as attackers:
-            attackers.wait_for(few)
-            for _ in range(5):
-                reviewer.review()
-                attackers.wait_for(attackers.opened + 1)
-        reviewer.close()
+        try:
+            with run_attack(SLOW_READERS, str(webhook.port), str(few)) as attackers:
+                attackers.wait_for(few)
+                for _ in range(5):
+                    wait_until(is_under_attack)
+                    reviewer.review()
+                    attackers.wait_for(attackers.opened + 1)
+        finally:
+            reviewer.close()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such limit")

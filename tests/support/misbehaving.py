@@ -118,9 +118,13 @@ class _Clock:
 
     def __init__(self) -> None:
         self.ahead = 0.0
+        self.is_started = False
+        """Whether a timeout is measured: the plugin may be ready before its caller reads the clock."""
 
     def monotonic(self) -> float:
-        return time.monotonic() + self.ahead
+        now = time.monotonic() + self.ahead
+        self.is_started = True
+        return now
 
 
 @contextmanager
@@ -132,7 +136,7 @@ def expire_timeout_when(condition: Callable[[], bool]) -> Iterator[None]:
     clock = _Clock()
 
     def wait() -> None:
-        wait_until(condition)
+        wait_until(lambda: clock.is_started and condition())
         clock.ahead = 1e6
 
     waiter = threading.Thread(target=wait)
