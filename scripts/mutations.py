@@ -251,9 +251,10 @@ def _git(directory: Path, *arguments: str) -> str:
 class Trial:
     """Looks for a test that finds a mutation."""
 
-    def __init__(self, tree: Tree, recording: Recording, workers: int) -> None:
+    def __init__(self, tree: Tree, recording: Recording, *, workers: int, whole_suite: bool) -> None:
         self._tree = tree
         self._recording = recording
+        self._whole_suite = whole_suite
         self._parallel = ("-n", str(workers), "--dist", "worksteal")
         self._unreliable: list[str] = []
         """Tests that fail without a mutation."""
@@ -268,6 +269,8 @@ class Trial:
         failure: Failure | None = None
         is_quick = False
         for is_quick, selected in _stages(ordered, quick):
+            if selected is None and not self._whole_suite:
+                break
             failure = self._find_failure(mutation, is_quick, selected)
             if failure is not None:
                 break
@@ -333,14 +336,14 @@ def record(directory: Path, paths: Sequence[str], workers: int) -> None:
     recording.commit_file.write_text(f"{commit}\n")
 
 
-def run(directory: Path, numbers: Sequence[int], workers: int) -> int:
+def run(directory: Path, numbers: Sequence[int], *, workers: int, whole_suite: bool) -> int:
     """Try the mutations that have no result, or those with these numbers. Return how many survived."""
     tree, recording = Tree(directory), Recording(directory)
     mutations, results = load_mutations(), read_results(directory)
     recorded, commit = recording.commit(), tree.update()
     if _git(ROOT, "diff", "--name-only", recorded, commit, "--", "kubeauth"):
         raise SystemExit("mutations: kubeauth/ has changed since the recording. Run `record` again.")
-    trial = Trial(tree, recording, workers)
+    trial = Trial(tree, recording, workers=workers, whole_suite=whole_suite)
     survived = 0
     for number, mutation in enumerate(mutations, start=1):
         if (numbers and number not in numbers) or (not numbers and mutation.key in results):
@@ -408,6 +411,9 @@ def main(arguments: Sequence[str]) -> int:
     runner.add_argument(
         "numbers", nargs="*", type=int, help="try these mutations, even if they have a result"
     )
+    runner.add_argument(
+        "--no-whole-suite", action="store_true", help="run only the tests that execute a changed line"
+    )
     commands.add_parser("report", help="print the results as a Markdown table")
     options = parser.parse_args(arguments)
     directory: Path = options.work.resolve()
@@ -415,7 +421,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.command == "record":
         record(directory, options.paths, options.workers)
     elif options.command == "run":
-        return 1 if run(directory, options.numbers, options.workers) else 0
+        whole_suite = not options.no_whole_suite
+        return 1 if run(directory, options.numbers, workers=options.workers, whole_suite=whole_suite) else 0
     else:
         print(report(load_mutations(), read_results(directory)))
     return 0
