@@ -425,6 +425,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     directory: Path = options.work.resolve()
     directory.mkdir(parents=True, exist_ok=True)
+    # As Ctrl-C does, so that no test is left running.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if options.command == "record":
         record(directory, options.paths, options.workers)
     elif options.command == "run":
