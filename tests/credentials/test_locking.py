@@ -13,7 +13,6 @@ import pytest
 
 from kubeauth._credentials.cache import SourceCache
 from kubeauth._credentials.credential import Unauthorized
-from kubeauth._credentials.files import GRACE, PolledFile, PolledValue
 from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth.testing import FakeClock
 from tests.support.observers import NobodyWatches
@@ -83,19 +82,6 @@ def test_two_401s_at_once_run_the_provider_once() -> None:
     assert first is second
     assert first is not rejected.credential
     assert plugin.runs == 2
-
-
-def test_a_value_that_is_long_due_is_waited_for() -> None:
-    clock, pause = FakeClock(), Pause()
-
-    def read() -> str:
-        pause.wait()
-        return "new"
-
-    polled = PolledFile(PolledValue(read, "old", due=clock.monotonic() + 50, interval=50), clock)
-    clock.advance(50 + GRACE)
-    assert pause.run_both(polled.get) == ["new", "new"]
-    assert pause.count == 1
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
