@@ -15,7 +15,7 @@ from kubeauth._credentials.cache import SourceCache
 from kubeauth._credentials.credential import Unauthorized
 from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth.testing import FakeClock
-from tests.support.observers import NobodyWatches
+from tests.support.observers import NullObserver
 from tests.support.scripted import ScriptedPlugin
 
 # How long the second of two callers may run before the first continues. It waits for a lock meanwhile; without
@@ -57,7 +57,7 @@ def test_two_clients_that_are_created_at_once_share_a_source() -> None:
     def make() -> RefreshableSource:
         pause.wait()
         plugin: Any = ScriptedPlugin(clock)
-        return RefreshableSource(plugin, clock, NobodyWatches())
+        return RefreshableSource(plugin, clock, NullObserver())
 
     first, second = pause.run_both(lambda: cache.source(b"hash", clock, make))
     assert first is second
@@ -75,7 +75,7 @@ def test_two_401s_at_once_run_the_provider_once() -> None:
             pause.wait()
         return 0.5
 
-    source = RefreshableSource(plugin, clock, NobodyWatches(), jitter=jitter)
+    source = RefreshableSource(plugin, clock, NullObserver(), jitter=jitter)
     rejected = Unauthorized(source.get(), "https://h")
     is_loaded = True
     first, second = pause.run_both(lambda: source.get(rejected))
@@ -89,7 +89,7 @@ def test_of_all_tasks_of_an_event_loop_one_waits_in_a_thread(backend: str) -> No
     clock = FakeClock()
     plugin: Any = ScriptedPlugin(clock)
     plugin.may_go.clear()
-    source = RefreshableSource(plugin, clock, NobodyWatches())
+    source = RefreshableSource(plugin, clock, NullObserver())
     received: list[str | None] = []
 
     async def get() -> None:
