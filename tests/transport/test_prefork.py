@@ -141,7 +141,7 @@ def test_no_request_fails_while_tokens_and_certificates_rotate_in_all_workers(
     finally:
         issuer.close()
 
-    assert load.failures == []
+    assert load.failures == [], "".join(server.output)
     assert recorder.stale == []
     assert max(len(recorder.certificates), len(recorder.tokens)) <= issuer.runs
     assert len(server.served) > WORKERS or app == ASGI
