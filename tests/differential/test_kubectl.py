@@ -59,6 +59,7 @@ def entry(shown: dict[str, Any], kind: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.timeout(900)  # runs kubectl more than a hundred times
 @each_case("case", VIEWED, ids=lambda case: case.id)
 def test_selected_as_kubectl_selects_it(
     case: Case, kubectl: str, version: tuple[int, int], tmp_path: Path

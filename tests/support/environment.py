@@ -17,6 +17,8 @@ _INHERITED = frozenset({
 })  # fmt: skip
 _INHERITED_PREFIXES = ("PYTEST_", "COV_", "COVERAGE_", "GO", "UV_", "PIP_")
 _NOT_INHERITED = frozenset({"PYTEST_ADDOPTS"})  # some tests run pytest
+# By its C library, which pytest may have imported: os.environ does not have them, and child processes would.
+_SET_BY_READLINE = ("COLUMNS", "LINES")
 _SET = {"TZ": "UTC", "TERM": "xterm"}
 
 
@@ -34,6 +36,8 @@ def isolate(directory: Path) -> Iterator[None]:
     before, umask = dict(os.environ), os.umask(0o022)
     for name in [name for name in os.environ if not is_inherited(name)]:
         del os.environ[name]
+    for name in _SET_BY_READLINE:
+        os.unsetenv(name)
     os.environ.update(_SET)
     time.tzset()
     home, temporary = directory / "home", directory / "tmp"
