@@ -6,7 +6,8 @@
 
 The mutations are listed in scripts/mutations.toml. Each is applied to a clone of the last commit, which has a
 virtual environment of its own. The tests that execute a changed line run first, those of `make test` before
-the others. A mutation that survives them is tried with all of `make test`, and then of `make test-full`.
+the others; and with the former the tests in the directory that mirrors its package, which may execute it in
+another process. A mutation that survives is tried with all of `make test`, and then of `make test-full`.
 
 A test that times out has found the bug. A test counts only if, run alone, it fails with the mutation and
 passes without it.
@@ -110,12 +111,17 @@ def changed_lines(before: str, after: str) -> set[int]:
     return lines
 
 
+def mirrored_directory(file: str) -> str:
+    """Return the directory of the tests of a module: `tests/exec/` for `kubeauth/_exec/process.py`."""
+    return f"tests/{Path(file).parts[1].lstrip('_')}/"
+
+
 def order_tests(tests: Iterable[str], file: str) -> list[str]:
     """Order tests so that a bug in `file` is found early.
 
     Tests in the directory that mirrors its package come first, and one case of each test before the second.
     """
-    mirrored = f"tests/{Path(file).parts[1].lstrip('_')}/"
+    mirrored = mirrored_directory(file)
     seen: Counter[str] = Counter()
     keys: dict[str, tuple[bool, int]] = {}
     for test in sorted(tests):
@@ -266,7 +272,10 @@ class Trial:
         self._tree.reset()
         tests = self._recording.tests_of(self._tree.apply(mutation))
         quick = self._recording.quick_tests()
-        ordered = order_tests(tests, mutation.file)
+        mirrored = mirrored_directory(mutation.file)
+        # These may execute it in another process.
+        related = [test for test in sorted(quick) if test.startswith(mirrored) and test not in tests]
+        ordered = [*order_tests(tests, mutation.file), *related]
         failure: Failure | None = None
         is_quick = False
         for is_quick, selected in _stages(ordered, quick):
