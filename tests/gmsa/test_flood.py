@@ -177,10 +177,20 @@ class Reviewer:
 
     def review(self) -> None:
         """One on a new connection, which is accepted after those of the attackers, and one on the existing."""
-        with self._client() as new:
-            self._review(new)
+        self._review_on_new_connection()
         self._review(self._kept)
         assert self._kept._transport._pool.connections == self._connections  # type: ignore[attr-defined]
+
+    def _review_on_new_connection(self) -> None:
+        # If this process is not scheduled between its connect and its request, hundreds of attackers connect
+        # meanwhile, and the webhook is right to evict it. That does not happen three times in a row.
+        for attempt in range(3):
+            try:
+                with self._client() as new:
+                    return self._review(new)
+            except httpx.TransportError:
+                if attempt == 2:
+                    raise
 
     def _client(self) -> httpx.Client:
         kept = httpx.Limits(keepalive_expiry=None)
