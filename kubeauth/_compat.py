@@ -86,30 +86,12 @@ def skip_optional_imports() -> None:
 # ssl
 
 
-class CreatedByContext:
-    """A base of SSLSocket and SSLObject subclasses: verifies `server_name`, and is closed after an error.
+def close_half_wrapped_socket(error: BaseException) -> None:
+    """Close the socket that SSLContext.wrap_socket leaves open if it fails before the handshake.
 
-    Methods of an SSLContext subclass could do both, but anyio calls those of a subclass in a worker thread,
-    and waits for one if the application uses all of them.
-    """
-
-    server_name: str | None = None
-
-    @classmethod
-    def _create(cls, *args: Any, server_hostname: str | None = None, **options: Any) -> Any:
-        create = super()._create  # type: ignore[misc]
-        try:
-            return create(*args, server_hostname=cls.server_name or server_hostname, **options)
-        except OSError as error:
-            _close_socket_of(error)
-            raise
-
-
-def _close_socket_of(error: OSError) -> None:
-    """Close the socket that SSLContext.wrap_socket leaves open if the connection was reset before it.
-
-    CPython 3.11 has detached the original socket by then, and raises without closing the new one. The only
-    reference to it is a local variable in the traceback.
+    Before Python 3.13, it has detached the original socket by then, and raises without closing the new one:
+    if the connection was reset, or if the host name is not valid. The only reference to the new socket is a
+    local variable in the traceback.
     """
     from ssl import SSLSocket
 

@@ -11,6 +11,7 @@ another process. A mutation that survives is tried with all of `make test`, and 
 
 A test that times out has found the bug. A test counts only if, run alone, it fails with the mutation and
 passes without it.
+
 Results are appended to a file: `run` can be stopped at any time, and continues where it was.
 """
 
@@ -328,8 +329,7 @@ def _stages(ordered: Sequence[str], quick: set[str]) -> Iterator[tuple[bool, Seq
         for batch in (tests[:FIRST_BATCH], tests[FIRST_BATCH:]):
             if batch:
                 yield is_quick, batch
-    yield True, None
-    yield False, None
+        yield is_quick, None
 
 
 def record(directory: Path, paths: Sequence[str], workers: int) -> None:
@@ -343,6 +343,8 @@ def record(directory: Path, paths: Sequence[str], workers: int) -> None:
     measure = ["--cov", "--cov-context=test", "--cov-report=", "--cov-fail-under=0"]
     if paths:
         measure.append("--cov-append")
+    else:
+        recording.commit_file.unlink(missing_ok=True)  # an interrupted recording is not used
     # Whether they pass does not matter: `run` ignores tests that fail without a mutation.
     parallel = ["-n", str(workers), "--dist", "worksteal"]
     subprocess.run([*command, *measure, *parallel], cwd=tree.path, env=environ, check=False)
@@ -356,6 +358,8 @@ def run(directory: Path, numbers: Sequence[int], *, workers: int, whole_suite: b
     """Try the mutations that have no result, or those with these numbers. Return how many survived."""
     tree, recording = Tree(directory), Recording(directory)
     mutations, results = load_mutations(), read_results(directory)
+    if unknown := [number for number in numbers if not 1 <= number <= len(mutations)]:
+        raise SystemExit(f"mutations: there is no mutation {unknown[0]}: they are 1 to {len(mutations)}.")
     recorded, commit = recording.commit(), tree.update()
     if _git(ROOT, "diff", "--name-only", recorded, commit, "--", "kubeauth"):
         raise SystemExit("mutations: kubeauth/ has changed since the recording. Run `record` again.")

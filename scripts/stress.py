@@ -3,6 +3,8 @@
 Each run is what `make test-full` runs, without retries. Two processes that only use CPU time compete with it,
 and with --pause any process of the run is stopped at random for up to two seconds (SIGSTOP, SIGCONT), as on
 an overcommitted virtual machine. A test that fails here depends on timing.
+
+    python -m scripts.stress --runs 50 --pause -- tests/exec/test_closing.py -k cancel
 """
 
 from __future__ import annotations
@@ -25,6 +27,12 @@ from xml.etree import ElementTree
 
 TESTS = "not load and not e2e and not site"
 LONGEST_PAUSE = 2.0
+# Ends with its standard input, so that none is left if this script is killed.
+BURNER = """
+import os, threading
+threading.Thread(target=lambda: (os.read(0, 1), os._exit(0))).start()
+while True: pass
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +53,20 @@ def main() -> int:
     parser.add_argument("--burners", type=int, default=2, help="processes that use CPU time (default: 2)")
     parser.add_argument("--pause", action="store_true", help="stop and continue processes at random")
     parser.add_argument(
-        "tests", nargs="*", default=[], help="arguments for pytest (default: the whole suite)"
+        "pytest_arguments",
+        nargs="*",
+        metavar="PYTEST_ARGUMENT",
+        help="tests to run (default: all); options of pytest after --",
     )
     arguments = parser.parse_args()
+    if arguments.runs < 1:
+        parser.error("--runs must be at least 1")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     runs = []
     print(f"{'run':>4} {'passed':>7} {'failed':>7} {'pauses':>7} {'minutes':>8}", flush=True)
     with burn_cpu(arguments.burners):
         for number in range(1, arguments.runs + 1):
-            run = run_suite(arguments.tests, arguments.pause)
+            run = run_suite(arguments.pytest_arguments, arguments.pause)
             runs.append(run)
             numbers = f"{run.passed:>7} {len(run.failed):>7} {run.pauses:>7} {run.seconds / 60:>8.1f}"
             print(f"{number:>4} {numbers}", *run.failed, sep="\n       ", flush=True)
@@ -61,13 +75,14 @@ def main() -> int:
 
 @contextmanager
 def burn_cpu(count: int) -> Iterator[None]:
-    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    command = [sys.executable, "-c", BURNER]
+    burners = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(count)]
     try:
         yield
     finally:
         for burner in burners:
             burner.kill()
-            burner.wait()
+            burner.communicate()
 
 
 def run_suite(tests: list[str], pause: bool) -> Run:
@@ -77,13 +92,20 @@ def run_suite(tests: list[str], pause: bool) -> Run:
         started = time.monotonic()
         with (Path(directory) / "output").open("wb") as output:
             process = subprocess.Popen(
-                [*command, f"--junitxml={results}", *tests], stdout=output, stderr=output
+                [*command, f"--junitxml={results}", *tests],
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
             )
             pauser = Pauser(process.pid)
-            if pause:
-                pauser.start()
-            status = process.wait()
-            pauser.stop()
+            try:
+                if pause:
+                    pauser.start()
+                status = process.wait()
+            finally:
+                # Also if this script is interrupted: nothing is left running or stopped.
+                pauser.stop()
+                kill_group(process)
         seconds = time.monotonic() - started
         text = (Path(directory) / "output").read_text(errors="replace")
         passed, failed = read_results(results) if results.exists() else (0, [])
@@ -94,6 +116,12 @@ def run_suite(tests: list[str], pause: bool) -> Run:
             log.write_text(text)
             failed = [*failed, f"(output: {log})"]
         return Run(passed, failed, seconds, pauser.count)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def read_results(path: Path) -> tuple[int, list[str]]:
@@ -129,8 +157,10 @@ class Pauser(threading.Thread):
         # Most pauses are short. A process that ends meanwhile is no error.
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGSTOP)
-            self._stopped.wait(LONGEST_PAUSE * random.random() ** 3)
-            os.kill(process, signal.SIGCONT)
+            try:
+                self._stopped.wait(LONGEST_PAUSE * random.random() ** 3)
+            finally:
+                os.kill(process, signal.SIGCONT)
             self.count += 1
 
 

@@ -196,7 +196,7 @@ def reset_connection() -> socket.socket:
 def test_a_connection_reset_before_the_handshake_leaves_no_socket_open(
     authority: Authority, tls_server_name: str | None
 ) -> None:
-    """With an SSLSocket of the standard library, CPython 3.11 leaves it to the garbage collector."""
+    """Before Python 3.13, the standard library leaves it to the garbage collector."""
     config = kubeauth.ClientConfig(server="https://h", ca_data=authority.pem, tls_server_name=tls_server_name)
     client = reset_connection()
     descriptor = client.fileno()
@@ -207,6 +207,38 @@ def test_a_connection_reset_before_the_handshake_leaves_no_socket_open(
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
     assert caught.value.__traceback__ is not None  # which references the socket
+
+
+def test_a_host_name_that_is_not_valid_leaves_no_socket_open(authority: Authority) -> None:
+    config = kubeauth.ClientConfig(server="https://h", ca_data=authority.pem)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        descriptor = client.fileno()
+
+        with pytest.raises(ValueError, match="label"):
+            ssl_context(config).wrap_socket(client, server_hostname=f"{'a' * 64}.example")
+
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
+
+
+@pytest.mark.parametrize("inject", ["", "import truststore; truststore.inject_into_ssl()"])
+def test_tls_server_name_is_verified_also_if_ssl_was_replaced(inject: str, authority: Authority) -> None:
+    """truststore, a dependency of httpx2, replaces ssl.SSLContext by a wrapper that ignores sslobject_class."""
+    program = f"""
+{inject}
+import ssl, sys, kubeauth
+config = kubeauth.ClientConfig(server="https://h", ca_data=sys.stdin.buffer.read(), tls_server_name="localhost.")
+context = kubeauth.ssl_context(config)
+for host in "other.example", b"other.example", {"a" * 64 + ".example"!r}:
+    wrapped = context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=host)
+    print(wrapped.server_hostname)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=authority.pem, stdout=subprocess.PIPE, check=True
+    )
+
+    assert done.stdout.split() == [b"localhost"] * 3
 
 
 def test_contexts_are_not_subclasses_whose_methods_anyio_calls_in_threads(authority: Authority) -> None:

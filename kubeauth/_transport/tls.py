@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import socket
 import ssl
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from kubeauth._compat import CreatedByContext, shut_down
+from kubeauth._compat import close_half_wrapped_socket, shut_down
 from kubeauth._config.client_config import ClientConfig
 from kubeauth._config.files import describe_os_error, read_file, split_pem_certificates
 from kubeauth._config.validate import redact_path
@@ -63,31 +64,65 @@ def build_cluster_context(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.sslsocket_class = _CountedSocket
     context.sslobject_class = _CountedObject
-    if config.tls_server_name:
-        _set_server_name(context, config.tls_server_name)
+    _replace_methods(context, _parse_server_name(config.tls_server_name or ""))
     _configure(context, config, trust)
     if client_certificate is not None:
         load_client_cert(context, client_certificate)
     return context
 
 
-def _set_server_name(context: ssl.SSLContext, name: str) -> None:
-    """Send and verify this name, whatever host the context connects to.
-
-    A request extension could do that too, but httpcore ignores it behind an HTTP proxy.
-    """
+def _parse_server_name(name: str) -> str:
+    """Return the name to verify, empty if none is configured. TLSError if it is not a valid one."""
+    if not name:
+        return ""
     # As Go: a trailing dot is ignored, and an IPv6 address may be in brackets.
     server_name = name.removesuffix(".").removeprefix("[").removesuffix("]")
     try:
-        ascii_name = server_name.encode("idna").decode("ascii")
-        context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=ascii_name)
+        if server_name:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=server_name)
+            return server_name
     except (ValueError, TypeError):  # also UnicodeError, a ValueError
-        ascii_name = ""
-    if not ascii_name:
-        raise TLSError(f"tls-server-name {name!r} is not a valid server name. Check it in the kubeconfig.")
-    attributes = {"server_name": ascii_name}
-    context.sslsocket_class = type("_NamedSocket", (_CountedSocket,), attributes)
-    context.sslobject_class = type("_NamedObject", (_CountedObject,), attributes)
+        pass
+    raise TLSError(f"tls-server-name {name!r} is not a valid server name. Check it in the kubeconfig.")
+
+
+def _replace_methods(context: ssl.SSLContext, server_name: str) -> None:
+    """Send and verify `server_name`, if set, whatever host the context connects to; leave no socket open.
+
+    A request extension could set the name too, but httpcore ignores it behind an HTTP proxy. The methods of
+    this object are replaced, because anyio calls those of a subclass in a worker thread, and waits for one if
+    the application uses all of them.
+    """
+    wrap_socket, wrap_bio = context.wrap_socket, context.wrap_bio
+
+    def wrap_named_socket(
+        sock: socket.socket,
+        server_side: bool = False,
+        do_handshake_on_connect: bool = True,
+        suppress_ragged_eofs: bool = True,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLSocket:
+        host = server_name or server_hostname
+        options = server_side, do_handshake_on_connect, suppress_ragged_eofs
+        try:
+            return wrap_socket(sock, *options, host, session)
+        except (OSError, ValueError) as error:
+            close_half_wrapped_socket(error)
+            raise
+
+    def wrap_named_bio(
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        return wrap_bio(incoming, outgoing, server_side, server_name or server_hostname, session)
+
+    context.wrap_socket = wrap_named_socket  # type: ignore[method-assign]
+    context.wrap_bio = wrap_named_bio  # type: ignore[method-assign]
 
 
 def build_proxy_context(config: ClientConfig, trust: Trust) -> ssl.SSLContext:
@@ -162,7 +197,7 @@ _handshakes: ContextVar[int] = ContextVar("kubeauth_handshakes", default=0)
 get_handshake_count = _handshakes.get
 
 
-class _CountedSocket(CreatedByContext, ssl.SSLSocket):
+class _CountedSocket(ssl.SSLSocket):
     def do_handshake(self, block: bool = False) -> None:
         _handshakes.set(_handshakes.get() + 1)
         super().do_handshake(block)
@@ -171,7 +206,7 @@ class _CountedSocket(CreatedByContext, ssl.SSLSocket):
         shut_down(self, how)
 
 
-class _CountedObject(CreatedByContext, ssl.SSLObject):
+class _CountedObject(ssl.SSLObject):
     def do_handshake(self) -> None:
         _handshakes.set(_handshakes.get() + 1)
         super().do_handshake()

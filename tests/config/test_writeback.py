@@ -256,19 +256,20 @@ def test_a_waiter_locks_the_file_that_replaced_the_locked_one_o7(
     sleep = time.sleep
 
     def sleep_between_polls(seconds: float) -> None:
-        is_waiting.set()
+        if threading.current_thread() is waiter:
+            is_waiting.set()
         sleep(seconds)
 
     def lock_file() -> None:
         with exclusive_lock(str(path), 60.0) as is_locked:
             results.append(is_locked)
 
-    monkeypatch.setattr(time, "sleep", sleep_between_polls)
     waiter = threading.Thread(target=lock_file)
+    monkeypatch.setattr(time, "sleep", sleep_between_polls)
 
     with exclusive_lock(str(path), 60.0):
         waiter.start()
-        is_waiting.wait()
+        assert is_waiting.wait(60)
         assert entry(path).write(NEW, 1.0) is None
         with exclusive_lock(str(path), 0.0):  # the waiter may or may not have locked the new file
             pass

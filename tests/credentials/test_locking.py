@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,16 +14,13 @@ from kubeauth._credentials.cache import SourceCache
 from kubeauth._credentials.credential import Unauthorized
 from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth.testing import FakeClock
+from tests.support.idle_threads import wait_for_idle_threads
 from tests.support.observers import NullObserver
 from tests.support.scripted import ScriptedPlugin
 
-# How long the second of two callers may run before the first continues. It waits for a lock meanwhile; without
-# the lock, it would do its work.
-HEAD_START = 0.3
-
 
 class Pause:
-    """Holds the first caller that gets there, until the second has had its head start."""
+    """Holds the first caller that gets there, until the second waits for a lock or, without one, has returned."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -45,7 +41,7 @@ class Pause:
                 first = pool.submit(call)
                 assert self._is_reached.wait(60)
                 second = pool.submit(call)
-                time.sleep(HEAD_START)
+                wait_for_idle_threads()
             finally:
                 self._may_continue.set()
             return [first.result(60), second.result(60)]
@@ -60,6 +56,7 @@ def test_two_clients_that_are_created_at_once_share_a_source() -> None:
         return RefreshableSource(plugin, clock, NullObserver())
 
     first, second = pause.run_both(lambda: cache.source(b"hash", clock, make))
+
     assert first is second
     assert pause.count == 1
 
@@ -78,7 +75,9 @@ def test_two_401s_at_once_run_the_provider_once() -> None:
     source = RefreshableSource(plugin, clock, NullObserver(), jitter=jitter)
     rejected = Unauthorized(source.get(), "https://h")
     is_loaded = True
+
     first, second = pause.run_both(lambda: source.get(rejected))
+
     assert first is second
     assert first is not rejected.credential
     assert plugin.runs == 2
@@ -107,5 +106,6 @@ def test_of_all_tasks_of_an_event_loop_one_waits_in_a_thread(backend: str) -> No
                 plugin.may_go.set()
 
     anyio.run(main, backend=backend)
+
     assert received == ["Bearer t1"] * 20
     assert plugin.runs == 1

@@ -124,7 +124,9 @@ def test_programs_that_are_built_are_used_and_not_built_again(machine: Machine) 
 
 
 def test_an_interrupted_build_leaves_no_files(machine: Machine) -> None:
-    (machine.bin / "go").write_text('#!/bin/sh\n[ "$1" != build ] || exec /bin/sleep 600\n')
+    building = machine.bin / "building"
+    build = f"if [ \"$1\" = build ]; then : >'{building}'; exec /bin/sleep 600; fi"
+    (machine.bin / "go").write_text(f"#!/bin/sh\n{build}\n")
     running = subprocess.Popen(
         [sys.executable, "-m", "tests.e2e.prepare"],
         cwd=ROOT,
@@ -132,9 +134,11 @@ def test_an_interrupted_build_leaves_no_files(machine: Machine) -> None:
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
-    wait_until(lambda: any(machine.cache.glob("go/.*")))
-
-    os.killpg(running.pid, signal.SIGTERM)
+    try:
+        wait_until(building.exists)
+        assert any(machine.cache.glob("go/.*"))
+    finally:
+        os.killpg(running.pid, signal.SIGTERM)
 
     assert running.wait() == 128 + signal.SIGTERM
     assert list((machine.cache / "go").iterdir()) == []

@@ -22,6 +22,7 @@ Checks
     cases           each_case: a table of cases in one test, which lists all cases that fail
     residue         descriptors, threads, processes and files that a test must not leave behind
     leaks           a secret, and assert_no_leak: no error, traceback or log shows it
+    idle_threads    waits until other threads are blocked
     frames          which frames of a traceback are kubeauth's
     observers       an Observer that does nothing
     kubeconfigs     short kubeconfig documents

@@ -22,9 +22,9 @@ from kubeauth import Secret
 from kubeauth._runtime import no_fork
 from kubeauth.testing import Answer, APIServer, FakeClock
 from tests.support.clients import ClientVariant
+from tests.support.idle_threads import wait_for_idle_threads
 from tests.support.misbehaving import Misbehaving
 from tests.support.residue import wait_until
-from tests.transport.idle_threads import wait_for_idle_threads
 
 SYNC = [ClientVariant(httpx, "sync"), ClientVariant(httpx2, "sync"), ClientVariant(httpx, "sync", True)]
 ASYNC = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from kubeauth import ClientConfig, Secret
 from tests.support.clients import ClientVariant
+from tests.support.idle_threads import wait_for_idle_threads
 
 
 @pytest.mark.every_variant
@@ -18,12 +18,13 @@ def test_the_first_requests_to_another_origin_share_a_transport(variant: ClientV
 
     def factory(context: Any, _proxy: Any) -> Any:
         built.append(context)
-        if len(built) > 1:  # the first is that of the cluster
-            time.sleep(0.2)  # the other requests are sent meanwhile
+        if len(built) == 2:  # the first is that of the cluster
+            wait_for_idle_threads()  # the other requests are sent meanwhile
         return variant.library.MockTransport(lambda _request: variant.library.Response(200))
 
     config = ClientConfig(server="https://cluster.example", token=Secret("t"))
     with variant.client(config, transport_factory=factory) as client, ThreadPoolExecutor(4) as pool:
         responses = list(pool.map(client.get, ["https://other.example/"] * 4))
+
     assert [response.status_code for response in responses] == [200] * 4
     assert len(built) == 2

@@ -16,8 +16,8 @@ from kubeauth import ClientConfig, Secret
 from kubeauth.errors import ClientCertificateError
 from kubeauth.testing import Answer, APIServer, Authority, FakeClock
 from tests.support.clients import VARIANTS, ClientVariant, Driver
+from tests.support.idle_threads import wait_for_idle_threads
 from tests.support.residue import wait_until
-from tests.transport.idle_threads import wait_for_idle_threads
 
 pytestmark = pytest.mark.every_variant
 

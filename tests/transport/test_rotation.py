@@ -15,8 +15,8 @@ from kubeauth import ClientConfig, Secret
 from kubeauth.errors import ClientCertificateError, ServerCertificateError, TLSError, TokenFileError
 from kubeauth.testing import Answer, APIServer, Authority, FakeClock
 from tests.support.clients import ClientVariant
+from tests.support.idle_threads import wait_for_idle_threads
 from tests.support.residue import no_residue, wait_until
-from tests.transport.idle_threads import wait_for_idle_threads
 
 
 @pytest.fixture
