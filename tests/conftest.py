@@ -146,7 +146,7 @@ def levels_of_logs() -> Iterator[None]:
 
 
 @pytest.fixture
-def nobody() -> int:
+def unprivileged_user() -> int:
     """A user id without rights, to test what root cannot: being refused."""
     if os.geteuid() != 0:
         return os.geteuid()

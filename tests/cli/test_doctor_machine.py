@@ -82,11 +82,11 @@ def test_what_is_large_is_no_key(tmp_path: Path) -> None:
     assert names(tmp_path) == ()
 
 
-def test_what_is_another_s_is_theirs(tmp_path: Path, nobody: int) -> None:
+def test_what_is_another_s_is_theirs(tmp_path: Path, unprivileged_user: int) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")
     (tmp_path / "theirs").write_bytes(KEY)
-    os.chown(tmp_path / "theirs", nobody, nobody)
+    os.chown(tmp_path / "theirs", unprivileged_user, unprivileged_user)
     assert names(tmp_path) == ()
 
 

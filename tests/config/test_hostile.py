@@ -174,13 +174,13 @@ def test_invalid_paths_raise_a_kubeconfig_error(tmp_path: Path) -> None:
         kubeauth.load_config(document)
 
 
-def test_an_unreadable_file_raises_a_kubeconfig_error(tmp_path: Path, nobody: int) -> None:
+def test_an_unreadable_file_raises_a_kubeconfig_error(tmp_path: Path, unprivileged_user: int) -> None:
     path = tmp_path / "config"
     path.write_text("{}")
     path.chmod(0)
 
     euid = os.geteuid()
-    os.seteuid(nobody)
+    os.seteuid(unprivileged_user)
     try:
         with pytest.raises(KubeConfigError, match="cannot read it: Permission denied") as caught:
             kubeauth.load_config(path)

@@ -95,10 +95,10 @@ def test_a_symlink_is_kept_and_its_target_written_o7(path: Path, tmp_path: Path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root for chown")
-def test_the_owner_of_the_file_is_kept_o7(path: Path, nobody: int) -> None:
-    os.chown(path, nobody, nobody)
+def test_the_owner_of_the_file_is_kept_o7(path: Path, unprivileged_user: int) -> None:
+    os.chown(path, unprivileged_user, unprivileged_user)
     assert entry(path).write(NEW, 1.0) is None
-    assert (path.stat().st_uid, path.stat().st_gid) == (nobody, nobody)
+    assert (path.stat().st_uid, path.stat().st_gid) == (unprivileged_user, unprivileged_user)
 
 
 @pytest.mark.parametrize(
@@ -186,16 +186,16 @@ def test_read_waits_for_a_partially_written_file_o7(path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("readonly", ["file", "directory"])
 def test_check_writable_reports_missing_permissions_o7(
-    readonly: str, path: Path, nobody: int, monkeypatch: pytest.MonkeyPatch
+    readonly: str, path: Path, unprivileged_user: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(path.parent)  # its parents are not accessible to that user
-    os.chown(path, nobody, nobody)
-    os.chown(path.parent, nobody, nobody)
+    os.chown(path, unprivileged_user, unprivileged_user)
+    os.chown(path.parent, unprivileged_user, unprivileged_user)
     path.chmod(0o444 if readonly == "file" else 0o600)
     path.parent.chmod(0o755 if readonly == "file" else 0o555)
 
     euid = os.geteuid()
-    os.seteuid(nobody)
+    os.seteuid(unprivileged_user)
     try:
         problem = entry(Path(path.name)).check_writable(1.0)
     finally:
@@ -289,7 +289,7 @@ TEXT = st.text() | st.sampled_from(
 )  # fmt: skip
 VALUES = st.recursive(
     SCALARS | TEXT,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    lambda children: st.lists(children, max_size=4) | st.dictionaries(TEXT, children, max_size=4),
     max_leaves=12,
 )
 

@@ -211,7 +211,7 @@ def test_a_plugin_can_send_requests_to_its_cluster_x47(server: APIServer) -> Non
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda children: st.lists(children) | st.dictionaries(st.text(), children),
     max_leaves=10,
 )
 clusters = st.fixed_dictionaries(

@@ -340,7 +340,7 @@ def test_copy_plain_copies_and_validates_parsed_documents() -> None:
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1)
     | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda children: st.lists(children) | st.dictionaries(st.text(), children),
     max_leaves=30,
 )  # fmt: skip
 

@@ -105,11 +105,11 @@ def test_place_uses_the_name_of_an_item_or_its_index() -> None:
     document: dict[str, Any] = {"a": [{"name": "n", "b": {"c": [{"d": 1}]}}, {"name": 2}]}
     fields, _ = open_document(document)
     first, second = fields.each("a")
-    (inner,) = first.within("b").each("c")
+    (item,) = first.within("b").each("c")
 
     assert fields.place() == ""
     assert first.place() == 'a["n"]'
-    assert inner.place("d") == 'a["n"].b.c[0].d'
+    assert item.place("d") == 'a["n"].b.c[0].d'
     assert second.place("name") == "a[1].name"
 
 

@@ -333,9 +333,9 @@ def test_a_hook_of_git_can_start_it(checkout: Checkout) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_a_checkout_of_another_user_is_cloned(checkout: Checkout, nobody: int) -> None:
+def test_a_checkout_of_another_user_is_cloned(checkout: Checkout, unprivileged_user: int) -> None:
     """As in a container, where a volume has another owner."""
     for path in (checkout.path, *checkout.path.rglob("*")):
-        os.chown(path, nobody, nobody)
+        os.chown(path, unprivileged_user, unprivileged_user)
     ran = checkout.run()
     assert ran.returncode == 0, ran.stderr

@@ -36,8 +36,8 @@ def forms(text: str) -> list[bytes]:
     raw = text.encode()
     encoded = [base64.b64encode(b"-" * skipped + raw) for skipped in range(3)]
     # Without the characters that depend on the bytes before and after.
-    inner = [each[4 if skipped else 0 : len(each) // 4 * 4 - 4] for skipped, each in enumerate(encoded)]
-    return [raw, text.encode("utf-16-le"), *inner]
+    middle = [each[4 if skipped else 0 : len(each) // 4 * 4 - 4] for skipped, each in enumerate(encoded)]
+    return [raw, text.encode("utf-16-le"), *middle]
 
 
 class Forwarder:
