@@ -345,7 +345,7 @@ def test_so_many_are_asked_at_a_time(run: Run, api: APIServer, tmp_path: Path) -
             counted.append(inside)
             if inside > 2:
                 too_many.set()
-        too_many.wait(0.1)  # nobody comes who may not
+        too_many.wait(0.1)  # there must be no third request
         with mu:
             inside -= 1
         return Answer(body={})

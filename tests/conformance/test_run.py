@@ -439,7 +439,7 @@ class TestStreams:
         assert caught.value.timeout == 0.05
         assert seen.calls == [("plugin_execution_error", -1)]
 
-    def test_whoever_keeps_its_stdout_is_not_waited_for_x18(self, tmp_path: Path) -> None:
+    def test_a_child_that_keeps_stdout_open_is_not_awaited_x18(self, tmp_path: Path) -> None:
         """client-go would wait until the grandchild ends."""
         script = ShellPlugin(tmp_path)
         script.path.write_text(f"#!/bin/sh\nsleep 15 &\nprintf '{credential('t')}'\n")
