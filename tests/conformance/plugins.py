@@ -1,4 +1,4 @@
-"""Plugins for the tables: real programs, mostly of the shell, which starts in two milliseconds."""
+"""Exec plugins as shell scripts, which start in two milliseconds, and the configurations that run them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ V1BETA1 = "client.authentication.k8s.io/v1beta1"
 Call = tuple[str, int]
 
 
-def stamp(seconds: float) -> str:
-    """A moment as Kubernetes writes it."""
+def format_rfc3339(seconds: float) -> str:
+    """A time in the format of expirationTimestamp."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -43,30 +43,30 @@ def credential(
             "clientCertificateData": pair.certificate.decode(), "clientKeyData": pair.key.decode(),
         }  # fmt: skip
     if expires is not None:
-        status["expirationTimestamp"] = stamp(expires)
+        status["expirationTimestamp"] = format_rfc3339(expires)
     return json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
 
 
 class ShellPlugin:
-    """A program of the shell that prints what is in the file beside it, and keeps what it was told.
+    """A shell script that prints the contents of a file, and records KUBERNETES_EXEC_INFO of each run.
 
-    The fixture of upstream's tables: prints TEST_OUTPUT, ends with TEST_EXIT_CODE.
+    It does what testdata/test-plugin.sh of client-go does with TEST_OUTPUT and TEST_EXIT_CODE.
     """
 
     def __init__(self, directory: Path, output: str | bytes | None = None, *, name: str = "plugin") -> None:
         self.path = directory / name
         self._output = directory / f"{name}.output"
         self._code = directory / f"{name}.code"
-        self._infos = directory / f"{name}.infos"
+        self._exec_infos = directory / f"{name}.exec_infos"
         self.path.write_text(
-            f'#!/bin/sh\nprintf "%s\\0" "$KUBERNETES_EXEC_INFO" >>"{self._infos}"\n'
+            f'#!/bin/sh\nprintf "%s\\0" "$KUBERNETES_EXEC_INFO" >>"{self._exec_infos}"\n'
             f'cat "{self._output}"\nread -r code <"{self._code}"\nexit "$code"\n'
         )
         self.path.chmod(0o700)
-        self.says(credential("foo-bar") if output is None else output)
+        self.set_output(credential("foo-bar") if output is None else output)
 
-    def says(self, output: str | bytes, exit_code: int = 0) -> None:
-        """From the next run on."""
+    def set_output(self, output: str | bytes, exit_code: int = 0) -> None:
+        """Set the output and the exit code of the runs that start from now on."""
         data = output if isinstance(output, bytes) else output.encode("utf-8", "surrogatepass")
         for path, content in ((self._output, data), (self._code, f"{exit_code}\n".encode())):
             new = path.with_suffix(".new")
@@ -74,31 +74,31 @@ class ShellPlugin:
             new.replace(path)
 
     @property
-    def infos(self) -> list[str]:
-        """KUBERNETES_EXEC_INFO of each run, as it was."""
-        if not self._infos.exists():
+    def exec_infos(self) -> list[str]:
+        """KUBERNETES_EXEC_INFO of each run, unparsed."""
+        if not self._exec_infos.exists():
             return []
-        return self._infos.read_text().split("\0")[:-1]
+        return self._exec_infos.read_text().split("\0")[:-1]
 
 
-class Seen:
-    """An observer that remembers."""
+class RecordingObserver:
+    """An Observer that records each event."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
-        self.policy: list[bool] = []
-        self.renewals: list[tuple[str, bool]] = []
+        self.policy_checks: list[bool] = []
+        self.refreshes: list[tuple[str, bool]] = []
         self.installs: list[tuple[float | None, float | None]] = []
         self.ages: list[float] = []
 
     def on_policy_check(self, *, allowed: bool) -> None:
-        self.policy.append(allowed)
+        self.policy_checks.append(allowed)
 
     def on_plugin_run(self, *, status: str, code: int, seconds: float) -> None:
         self.calls.append((status, code))
 
     def on_refresh(self, *, reason: str, succeeded: bool) -> None:
-        self.renewals.append((reason, succeeded))
+        self.refreshes.append((reason, succeeded))
 
     def on_credential(
         self, source: object, *, certificate_expires: float | None, token_expires: float | None
@@ -115,27 +115,31 @@ def exec_config(command: str | Path, **fields: Any) -> ExecConfig:
     )
 
 
-def plugin(
-    config: ExecConfig, seen: Seen | None = None, *, cluster: ExecCluster | None = None, tty: bool = False
+def make_plugin(
+    config: ExecConfig,
+    seen: RecordingObserver | None = None,
+    *,
+    cluster: ExecCluster | None = None,
+    tty: bool = False,
 ) -> Plugin:
-    return Plugin(config, cluster, seen or Seen(), is_terminal=lambda: tty)
+    return Plugin(config, cluster, seen or RecordingObserver(), is_terminal=lambda: tty)
 
 
-def configured(
+def build_config(
     server: APIServer,
-    stanza: dict[str, Any],
+    entry: dict[str, Any],
     user: dict[str, Any] | None = None,
     cluster: dict[str, Any] | None = None,
     *,
     options: ExecOptions | None = None,
     policy: PluginPolicy | None = None,
 ) -> ClientConfig:
-    """As a kubeconfig with this exec stanza says."""
-    document = server.kubeconfig({"exec": stanza, **(user or {})}, cluster)
+    """Load a kubeconfig whose user has this exec entry."""
+    document = server.kubeconfig({"exec": entry, **(user or {})}, cluster)
     return kubeauth.load_config(document, exec_options=options, plugin_policy=policy)
 
 
-def stanza_of(command: str | Path, *args: str, **fields: Any) -> dict[str, Any]:
+def exec_entry(command: str | Path, *args: str, **fields: Any) -> dict[str, Any]:
     return {
         "apiVersion": V1,
         "command": str(command),
@@ -144,26 +148,26 @@ def stanza_of(command: str | Path, *args: str, **fields: Any) -> dict[str, Any]:
     } | fields
 
 
-def config_of(server: APIServer, script: PluginScript | ShellPlugin, **fields: Any) -> ClientConfig:
-    return configured(server, stanza_of(script.path, **fields))
+def plugin_config(server: APIServer, script: PluginScript | ShellPlugin, **fields: Any) -> ClientConfig:
+    return build_config(server, exec_entry(script.path, **fields))
 
 
-class Counted:
-    """What this process counted in the meantime, by client-go's metrics."""
+class MetricsDelta:
+    """By how much client-go's metrics grew: calls by status and exit code, policy checks by status."""
 
     calls: dict[tuple[str, str], int]
     policy: dict[str, int]
 
 
 @contextmanager
-def counted() -> Iterator[Counted]:
-    found = Counted()
+def metrics_delta() -> Iterator[MetricsDelta]:
+    delta = MetricsDelta()
     before = _totals()
-    yield found
+    yield delta
     after = _totals()
     grown = {labels: n - before.get(labels, 0) for labels, n in after.items() if n > before.get(labels, 0)}
-    found.calls = {(labels[2], labels[1]): n for labels, n in grown.items() if "_plugin_call" in labels[0]}
-    found.policy = {labels[1]: n for labels, n in grown.items() if "_policy_call" in labels[0]}
+    delta.calls = {(labels[2], labels[1]): n for labels, n in grown.items() if "_plugin_call" in labels[0]}
+    delta.policy = {labels[1]: n for labels, n in grown.items() if "_policy_call" in labels[0]}
 
 
 def _totals() -> dict[tuple[str, ...], int]:

@@ -1,4 +1,4 @@
-"""What is counted when real plugins give real certificates (M1-M4)."""
+"""Metrics of plugin runs and of the certificates that plugins return (M1-M4)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def value(recorder: MetricsRecorder, name: str, now: float, **labels: str) -> fl
     return None
 
 
-def test_the_end_is_the_certificates_and_not_the_timestamps_m4(tmp_path: Path, clock: FakeClock) -> None:
-    ends = datetime.fromtimestamp(clock.time() + 5 * DAY, UTC)
-    pair = Authority().client("carol", not_after=ends)
+def test_ttl_is_until_not_after_of_the_certificate_m4(tmp_path: Path, clock: FakeClock) -> None:
+    not_after = datetime.fromtimestamp(clock.time() + 5 * DAY, UTC)
+    pair = Authority().client("carol", not_after=not_after)
     recorder = MetricsRecorder()
     script = ShellPlugin(tmp_path, credential(None, pair, expires=clock.time() + 60))
     source = RefreshableSource(Plugin(exec_config(script.path), None, recorder), clock, recorder)
@@ -42,25 +42,27 @@ def test_the_end_is_the_certificates_and_not_the_timestamps_m4(tmp_path: Path, c
     source.get()
     assert ttl() == 5 * DAY
     clock.advance(6 * DAY)
-    assert ttl() == -DAY  # of the moment of the scrape
-    script.says(credential("token"))
+    assert ttl() == -DAY  # computed when the metrics are collected
+    script.set_output(credential("token"))
     source.get()
-    assert ttl() == math.inf  # a token has no such end
-    # Its age counts from its own notBefore.
-    begins = load_pem_x509_certificate(pair.certificate).not_valid_before_utc.timestamp()
+    assert ttl() == math.inf  # tokens have no TTL
+    # The age of the rotated certificate is counted from its notBefore.
+    not_before = load_pem_x509_certificate(pair.certificate).not_valid_before_utc.timestamp()
     age = value(recorder, "rest_client_exec_plugin_certificate_rotation_age_sum", clock.time())
-    assert age == pytest.approx(clock.time() - begins)
+
+    assert age == pytest.approx(clock.time() - not_before)
 
 
-def test_calls_by_what_came_of_them_m1_m2(tmp_path: Path, clock: FakeClock) -> None:
+def test_plugin_calls_are_counted_by_status_and_exit_code_m1_m2(tmp_path: Path, clock: FakeClock) -> None:
     recorder = MetricsRecorder()
     script = ShellPlugin(tmp_path)
-    asked = Plugin(exec_config(script.path), None, recorder)
-    asked.fetch()
-    script.says("", exit_code=17)
+    plugin = Plugin(exec_config(script.path), None, recorder)
+    plugin.fetch()
+    script.set_output("", exit_code=17)
+
     for _ in range(2):
         with pytest.raises(PluginFailed):
-            asked.fetch()
+            plugin.fetch()
 
     def calls(code: str, status: str) -> float | None:
         name = "rest_client_exec_plugin_call_total"

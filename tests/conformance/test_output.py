@@ -1,4 +1,4 @@
-"""What a plugin prints (X30-X42, T83-T85): a table, and then anything at all."""
+"""Output of plugins (X30-X42, T83-T85): a table of cases, and random documents."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from kubeauth._exec.codec import InvalidOutput, ProviderCredential, decode_outpu
 from kubeauth._parsing.go import parse_rfc3339
 from kubeauth.errors import PluginOutputError
 from kubeauth.testing import APIServer
-from tests.conformance.plugins import V1, V1BETA1, ShellPlugin, config_of, credential
+from tests.conformance.plugins import V1, V1BETA1, ShellPlugin, credential, plugin_config
 from tests.support.cases import each_case
 
-HEAD = f'"apiVersion":"{V1}","kind":"ExecCredential"'
-GOOD = f'{{{HEAD},"status":{{"token":"t"}}}}'
-OTHER_VERSION = "exec plugin is configured to use API version"
-NO_STATUS = "exec plugin didn't return a status field"
-NOTHING = "exec plugin didn't return a token or cert/key pair"
-HALF = "exec plugin returned only certificate or key, not both"
+TYPE_META = f'"apiVersion":"{V1}","kind":"ExecCredential"'
+VALID = f'{{{TYPE_META},"status":{{"token":"t"}}}}'
+WRONG_VERSION = "exec plugin is configured to use API version"
+MISSING_STATUS = "exec plugin didn't return a status field"
+EMPTY_STATUS = "exec plugin didn't return a token or cert/key pair"
+INCOMPLETE_PAIR = "exec plugin returned only certificate or key, not both"
 DECODING = "decoding stdout: "
 
 
@@ -33,119 +33,127 @@ def status(**fields: Any) -> str:
     return json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": fields})
 
 
-# Id, what is printed, and the token that is in it or how the problem begins.
+# Id, output, and "= " with the token, or the start of the error.
 TABLE: list[tuple[str, str | bytes, str]] = [
-    ("X30 json", GOOD, "= t"),
-    ("X30 blanks around it", f" \r\n\t{GOOD}\n\n", "= t"),
-    ("X30 bytes that are no text", f'{{{HEAD},"x":"?","status":{{"token":"t"}}}}'.encode().replace(b"?", b"\xff"), "= t"),
-    ("X30 behind a blank of Unicode it is still JSON", f"\u0085{GOOD}", DECODING),
-    ("X30 utf-16", GOOD.encode("utf-16-le"), DECODING),
-    ("X30 byte order mark", b"\xef\xbb\xbf" + GOOD.encode(), "= t"),
+    ("X30 json", VALID, "= t"),
+    ("X30 surrounded by whitespace", f" \r\n\t{VALID}\n\n", "= t"),
+    ("X30 invalid utf-8", f'{{{TYPE_META},"x":"?","status":{{"token":"t"}}}}'.encode().replace(b"?", b"\xff"), "= t"),
+    ("X30 json after Unicode whitespace", f"\u0085{VALID}", DECODING),
+    ("X30 utf-16", VALID.encode("utf-16-le"), DECODING),
+    ("X30 byte order mark", b"\xef\xbb\xbf" + VALID.encode(), "= t"),
     ("T83 yaml", f"apiVersion: {V1}\nkind: ExecCredential\nstatus:\n  token: t\n", "= t"),
-    ("T83 yaml with a start", f"# c\n---\napiVersion: {V1}\nstatus: {{token: t}}\n", "= t"),
-    ("T83 the first document", f"apiVersion: {V1}\nstatus: {{token: t}}\n---\nb: c\n", "= t"),
+    ("T83 yaml with a document start", f"# c\n---\napiVersion: {V1}\nstatus: {{token: t}}\n", "= t"),
+    ("T83 yaml with two documents", f"apiVersion: {V1}\nstatus: {{token: t}}\n---\nb: c\n", "= t"),
     ("T83 a date in yaml", f"apiVersion: {V1}\nstatus: {{token: t, expirationTimestamp: 2030-01-02T15:04:05Z}}\n", "= t"),
-    ("X30 a yaml mapping that starts like json", f"{{apiVersion: {V1}, status: {{token: t}}}}", DECODING),
-    ("X31 words", "hello", DECODING),
+    ("X30 yaml flow mapping", f"{{apiVersion: {V1}, status: {{token: t}}}}", DECODING),
+    ("X31 plain text", "hello", DECODING),
     ("X31 a list", "[]", DECODING),
     ("X31 a number", "5", DECODING),
-    ("X31 nothing", "", OTHER_VERSION),
-    ("X31 a blank line", "\n", OTHER_VERSION),
-    ("X31 null", "null", OTHER_VERSION),
-    ("X32 unknown fields", f'{{{HEAD},"metadata":{{}},"status":{{"token":"t","more":[1]}}}}', "= t"),
-    ("X32 the case of status", f'{{{HEAD},"Status":{{"token":"t"}}}}', NO_STATUS),
-    ("X32 the case of token", f'{{{HEAD},"status":{{"Token":"t"}}}}', NOTHING),
-    ("X32 the case of apiVersion", f'{{"APIVersion":"{V1}","status":{{"token":"t"}}}}', OTHER_VERSION),
-    ("X32 something behind it", f"{GOOD} x", DECODING),
-    ("X32 another one behind it", GOOD * 2, DECODING),
-    ("X32 NaN", f'{{{HEAD},"x":NaN,"status":{{"token":"t"}}}}', DECODING),
-    ("X32 the last of two counts", f'{{{HEAD},"status":{{"token":"no"}},"status":{{"token":"t"}}}}', "= t"),
-    ("T84 the other version", credential("t", version=V1BETA1), f"{OTHER_VERSION} {V1}, plugin returned version {V1BETA1}"),
-    ("X33 no version", '{"kind":"ExecCredential","status":{"token":"t"}}', OTHER_VERSION),
-    ("X33 null for a version", '{"apiVersion":null,"status":{"token":"t"}}', OTHER_VERSION),
-    ("X33 a version that is gone", credential("t", version="client.authentication.k8s.io/v1alpha1"), f'{DECODING}no kind "ExecCredential" is registered for version "client.authentication.k8s.io/v1alpha1"'),
+    ("X31 empty", "", WRONG_VERSION),
+    ("X31 a blank line", "\n", WRONG_VERSION),
+    ("X31 null", "null", WRONG_VERSION),
+    ("X32 unknown fields", f'{{{TYPE_META},"metadata":{{}},"status":{{"token":"t","more":[1]}}}}', "= t"),
+    ("X32 capitalized status", f'{{{TYPE_META},"Status":{{"token":"t"}}}}', MISSING_STATUS),
+    ("X32 capitalized token", f'{{{TYPE_META},"status":{{"Token":"t"}}}}', EMPTY_STATUS),
+    ("X32 capitalized apiVersion", f'{{"APIVersion":"{V1}","status":{{"token":"t"}}}}', WRONG_VERSION),
+    ("X32 trailing text", f"{VALID} x", DECODING),
+    ("X32 two documents", VALID * 2, DECODING),
+    ("X32 NaN", f'{{{TYPE_META},"x":NaN,"status":{{"token":"t"}}}}', DECODING),
+    ("X32 duplicate status", f'{{{TYPE_META},"status":{{"token":"no"}},"status":{{"token":"t"}}}}', "= t"),
+    ("T84 v1beta1", credential("t", version=V1BETA1), f"{WRONG_VERSION} {V1}, plugin returned version {V1BETA1}"),
+    ("X33 no version", '{"kind":"ExecCredential","status":{"token":"t"}}', WRONG_VERSION),
+    ("X33 version null", '{"apiVersion":null,"status":{"token":"t"}}', WRONG_VERSION),
+    ("X33 removed version", credential("t", version="client.authentication.k8s.io/v1alpha1"), f'{DECODING}no kind "ExecCredential" is registered for version "client.authentication.k8s.io/v1alpha1"'),
     ("X33 another group", credential("t", version="v1"), DECODING),
-    ("X33 a number for a version", '{"apiVersion":1,"status":{"token":"t"}}', DECODING),
+    ("X33 numeric version", '{"apiVersion":1,"status":{"token":"t"}}', DECODING),
     ("X34 no kind", f'{{"apiVersion":"{V1}","status":{{"token":"t"}}}}', "= t"),
-    ("X34 null for a kind", f'{{"apiVersion":"{V1}","kind":null,"status":{{"token":"t"}}}}', "= t"),
+    ("X34 kind null", f'{{"apiVersion":"{V1}","kind":null,"status":{{"token":"t"}}}}', "= t"),
     ("T84 another kind", f'{{"apiVersion":"{V1}","kind":"Status","status":{{"token":"t"}}}}', DECODING),
-    ("X34 the case of the kind", f'{{"apiVersion":"{V1}","kind":"execcredential","status":{{"token":"t"}}}}', DECODING),
-    ("X35 spec", f'{{{HEAD},"spec":{{"interactive":true,"cluster":{{"server":"s"}}}},"status":{{"token":"t"}}}}', "= t"),
-    ("X36 no status", f"{{{HEAD}}}", NO_STATUS),
-    ("X36 null", f'{{{HEAD},"status":null}}', NO_STATUS),
-    ("X36 a list", f'{{{HEAD},"status":[]}}', DECODING),
-    ("X37 nothing in it", status(), NOTHING),
-    ("X37 empty", status(token="", clientCertificateData="", clientKeyData=""), NOTHING),
-    ("X37 null", status(token=None), NOTHING),
-    ("X37 a number", status(token=5), DECODING),
-    ("X37 a date alone", status(expirationTimestamp="2030-01-02T15:04:05Z"), NOTHING),
-    ("X38 a certificate", status(clientCertificateData="c"), HALF),
-    ("X38 a key", status(clientKeyData="k"), HALF),
-    ("X38 a certificate beside a token", status(token="t", clientCertificateData="c"), HALF),
-    ("X38 a key beside a token", status(token="t", clientKeyData="k", clientCertificateData=""), HALF),
-    ("X41 both", status(token="t", clientCertificateData="c", clientKeyData="k"), "= t"),
-    ("X42 as it is", status(token="a b=.-_~+/"), "= a b=.-_~+/"),
-    ("X39 null", status(token="t", expirationTimestamp=None), "= t"),
-    ("T85 no zone", status(token="t", expirationTimestamp="2030-01-02T15:04:05"), DECODING),
-    ("X39 no date", status(token="t", expirationTimestamp="tomorrow"), DECODING),
-    ("X39 empty", status(token="t", expirationTimestamp=""), DECODING),
-    ("X39 a number", status(token="t", expirationTimestamp=1893596645), DECODING),
+    ("X34 lower-case kind", f'{{"apiVersion":"{V1}","kind":"execcredential","status":{{"token":"t"}}}}', DECODING),
+    ("X35 spec", f'{{{TYPE_META},"spec":{{"interactive":true,"cluster":{{"server":"s"}}}},"status":{{"token":"t"}}}}', "= t"),
+    ("X36 no status", f"{{{TYPE_META}}}", MISSING_STATUS),
+    ("X36 status null", f'{{{TYPE_META},"status":null}}', MISSING_STATUS),
+    ("X36 status is a list", f'{{{TYPE_META},"status":[]}}', DECODING),
+    ("X37 empty status", status(), EMPTY_STATUS),
+    ("X37 empty values", status(token="", clientCertificateData="", clientKeyData=""), EMPTY_STATUS),
+    ("X37 token null", status(token=None), EMPTY_STATUS),
+    ("X37 numeric token", status(token=5), DECODING),
+    ("X37 only a date", status(expirationTimestamp="2030-01-02T15:04:05Z"), EMPTY_STATUS),
+    ("X38 only a certificate", status(clientCertificateData="c"), INCOMPLETE_PAIR),
+    ("X38 only a key", status(clientKeyData="k"), INCOMPLETE_PAIR),
+    ("X38 a token and a certificate", status(token="t", clientCertificateData="c"), INCOMPLETE_PAIR),
+    ("X38 a token and a key", status(token="t", clientKeyData="k", clientCertificateData=""), INCOMPLETE_PAIR),
+    ("X41 a token and a pair", status(token="t", clientCertificateData="c", clientKeyData="k"), "= t"),
+    ("X42 special characters", status(token="a b=.-_~+/"), "= a b=.-_~+/"),
+    ("X39 date null", status(token="t", expirationTimestamp=None), "= t"),
+    ("T85 no time zone", status(token="t", expirationTimestamp="2030-01-02T15:04:05"), DECODING),
+    ("X39 not a date", status(token="t", expirationTimestamp="tomorrow"), DECODING),
+    ("X39 empty date", status(token="t", expirationTimestamp=""), DECODING),
+    ("X39 numeric date", status(token="t", expirationTimestamp=1893596645), DECODING),
 ]  # fmt: skip
 
 
 @each_case(("output", "expected"), [pytest.param(*row[1:], id=row[0]) for row in TABLE])
-def test_the_table_x30_x31_x32_x33_x34_x35_x36_x37_x38_x39_x41_x42_t83_t84_t85(
+def test_decode_output_x30_x31_x32_x33_x34_x35_x36_x37_x38_x39_x41_x42_t83_t84_t85(
     output: str | bytes, expected: str
 ) -> None:
-    answer = decode_output(output if isinstance(output, bytes) else output.encode(), V1)
+    decoded = decode_output(output if isinstance(output, bytes) else output.encode(), V1)
     if expected.startswith("= "):
-        assert isinstance(answer, ProviderCredential), answer
-        assert answer.token is not None
-        assert answer.token.reveal() == expected[2:]
+        assert isinstance(decoded, ProviderCredential), decoded
+        assert decoded.token is not None
+        assert decoded.token.reveal() == expected[2:]
     else:
-        assert isinstance(answer, InvalidOutput)
-        assert answer.reason.startswith(expected)
+        assert isinstance(decoded, InvalidOutput)
+        assert decoded.reason.startswith(expected)
 
 
 @pytest.mark.parametrize(
     "row", [row for row in TABLE if row[0].startswith(("T83", "T84", "T85", "X31"))], ids=lambda row: row[0]
 )
-def test_the_same_by_a_client_t83_t84_t85_x31(server: APIServer, tmp_path: Path, row: Any) -> None:
+def test_client_accepts_or_rejects_output_t83_t84_t85_x31(
+    server: APIServer, tmp_path: Path, row: Any
+) -> None:
     _, output, expected = row
     server.tokens["t"] = "alice"
-    with kubeauth.Client(config_of(server, ShellPlugin(tmp_path, output))) as client:
+
+    with kubeauth.Client(plugin_config(server, ShellPlugin(tmp_path, output))) as client:
         if expected.startswith("= "):
             assert client.get("/version").status_code == 200
             return
         with pytest.raises(PluginOutputError) as caught:
             client.get("/version")
+
     assert str(caught.value).startswith(f"getting credentials: {expected}")
     assert server.requests == []
 
 
 @pytest.mark.parametrize("token", ["?\n", " ?", "? ", "?\nb", "?\0", "?\x7f", "?ö", "?\tb", "?\ud800"])
-def test_a_token_that_cannot_be_a_header_x42(server: APIServer, tmp_path: Path, token: str) -> None:
-    """client-go hands it to net/http: that refuses some of these, trims others, and sends the rest."""
+def test_a_token_that_is_not_a_valid_header_value_is_rejected_x42(
+    server: APIServer, tmp_path: Path, token: str
+) -> None:
+    """With client-go, net/http rejects some of these, trims others, and sends the rest."""
     script = ShellPlugin(tmp_path, credential(token.replace("?", "sentinel")))
-    with kubeauth.Client(config_of(server, script)) as client:
+
+    with kubeauth.Client(plugin_config(server, script)) as client:
         with pytest.raises(PluginOutputError, match="its token is not a valid HTTP header value") as caught:
             client.get("/version")
+
     assert "sentinel" not in str(caught.value)
     assert server.requests == []
 
 
-def test_certificates_x40(server: APIServer, tmp_path: Path) -> None:
-    """A chain is welcome, and neither of its dates is looked at; the key must be the leaf's."""
+def test_certificate_chains_and_invalid_key_pairs_x40(server: APIServer, tmp_path: Path) -> None:
+    """A chain is accepted, its dates are not checked, and the key must match the first certificate."""
     intermediate = server.authority.intermediate()
     chained = intermediate.client("chained")
     assert chained.certificate.count(b"BEGIN CERTIFICATE") == 2
-    over = server.authority.client("over", not_after=datetime.now(UTC) - timedelta(days=2))
+    expired = server.authority.client("expired", not_after=datetime.now(UTC) - timedelta(days=2))
     script = ShellPlugin(tmp_path)
-    for number, (certificate, key, why) in enumerate(
+    for number, (certificate, key, error) in enumerate(
         (
             (chained.certificate, chained.key, ""),
-            (over.certificate, over.key, "refused"),
-            (chained.certificate, over.key, "the private key does not match"),
+            (expired.certificate, expired.key, "rejected"),
+            (chained.certificate, expired.key, "the private key does not match"),
             (intermediate.pem + chained.certificate, chained.key, "the private key does not match"),
             (b"bm90IFBFTQ==", chained.key, "it contains no certificate"),
             (chained.certificate, b"bm90IFBFTQ==", "its key is not a private key"),
@@ -156,18 +164,19 @@ def test_certificates_x40(server: APIServer, tmp_path: Path) -> None:
             ),
         )
     ):
-        script.says(status(clientCertificateData=certificate.decode(), clientKeyData=key.decode()))
-        with kubeauth.Client(config_of(server, script, args=[str(number)])) as client:
-            if not why:
+        script.set_output(status(clientCertificateData=certificate.decode(), clientKeyData=key.decode()))
+        with kubeauth.Client(plugin_config(server, script, args=[str(number)])) as client:
+            if not error:
                 assert client.get("/version").status_code == 200
-            elif why == "refused":  # by the server, who has seen it
+            elif error == "rejected":  # by the server
                 with pytest.raises(kubeauth.errors.ClientCertificateError):
                     client.get("/version")
             else:
                 with pytest.raises(
-                    PluginOutputError, match=f"failed parsing client key/certificate: .*{why}"
+                    PluginOutputError, match=f"failed parsing client key/certificate: .*{error}"
                 ):
                     client.get("/version")
+
     assert [request.user for request in server.requests] == ["chained"]
 
 
@@ -181,7 +190,7 @@ def test_certificates_x40(server: APIServer, tmp_path: Path) -> None:
         ("0001-01-01T00:00:01Z", -62135596799), ("9999-12-31T23:59:59Z", 253402300799),
     ],
 )  # fmt: skip
-def test_dates_x39(text: str, seconds: float | None) -> None:
+def test_parse_rfc3339_x39(text: str, seconds: float | None) -> None:
     assert parse_rfc3339(text) == seconds
 
 
@@ -191,24 +200,24 @@ def test_dates_x39(text: str, seconds: float | None) -> None:
      "2030-1-2T15:04:05Z", "2030-01-02T24:00:00Z", "2030-01-02T23:59:60Z", "2030-02-29T00:00:00Z",
      "2030-01-02T15:04:05+0100", "2030-01-02T15:04:05+01", " 2030-01-02T15:04:05Z", "2030-01-02T15:04:05Z\n",
      "2030-01-02T15:04:05.Z", "\uff12030-01-02T15:04:05Z", "10000-01-01T00:00:00Z", "2030-00-01T00:00:00Z",
-     # These Go's parser takes, though RFC 3339 does not have them; the last is a year that Python has not.
+     # Go parses these, though RFC 3339 does not allow them; Python has no year 0.
      "2030-01-02T15:04:05,5Z", "2030-01-02T5:04:05Z", "2030-01-02T15:04:05+24:00", "2030-01-02T15:04:05+23:60",
      "2030-01-02T15:04:05+01:60",
      "0000-01-01T00:00:00Z"],
 )  # fmt: skip
-def test_what_is_not_rfc_3339_x39(text: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 -- its words go nowhere
+def test_invalid_rfc3339_is_rejected_x39(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 -- the message is not shown
         parse_rfc3339(text)
 
 
-# The rules again, as few words as possible, for whatever can be a JSON document.
+# Random JSON documents, most of whose fields have their usual values.
 TEXTS = st.one_of(
     st.sampled_from([V1, V1BETA1, "ExecCredential", "t", "", "v1", "2030-01-02T15:04:05Z", "2030-01-02"]),
     st.text(max_size=4),
 )
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.floats(-1, 1) | TEXTS,
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+    lambda values: st.lists(values, max_size=2) | st.dictionaries(TEXTS, values, max_size=2),
     max_leaves=4,
 )
 
@@ -238,73 +247,74 @@ DOCUMENTS = st.fixed_dictionaries(
 )
 
 
-def is_allowed(document: Any) -> bool:
-    """X33-X39, restated."""
+def is_valid(document: Any) -> bool:
+    """Whether X33-X39 accept the document, written independently of kubeauth."""
     if not isinstance(document, dict) or document.get("apiVersion") != V1:
         return False
     if document.get("kind") not in (None, "", "ExecCredential"):
         return False
-    found = document.get("status")
-    if not isinstance(found, dict):
+    status = document.get("status")
+    if not isinstance(status, dict):
         return False
-    parts = [found.get(name) for name in ("token", "clientCertificateData", "clientKeyData")]
+    parts = [status.get(name) for name in ("token", "clientCertificateData", "clientKeyData")]
     if any(part is not None and not isinstance(part, str) for part in parts):
         return False
     token, certificate, key = parts
     if bool(certificate) != bool(key) or not (token or certificate):
         return False
-    end = found.get("expirationTimestamp")
-    return end is None or (isinstance(end, str) and is_rfc_3339(end))
+    expires = status.get("expirationTimestamp")
+    return expires is None or (isinstance(expires, str) and is_rfc_3339(expires))
 
 
 def is_rfc_3339(text: str) -> bool:
-    """By another way than ours: what Python reads, in the one form that RFC 3339 has in common with Go."""
+    """As Python parses it, limited to the format that RFC 3339 and Go have in common."""
     if not re.fullmatch(
         r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-5][0-9])", text
     ):
         return False
     try:
-        # Six digits of a fraction are what it reads on every Python.
+        # Every supported Python parses a fraction of six digits.
         datetime.fromisoformat(re.sub(r"\.([0-9]+)", lambda m: f".{m[1][:6]:0<6}", text))
     except ValueError:
         return False
-    # Python 3.13 and later read midnight as 24:00, which is none.
+    # Python 3.13 and later accept 24:00 for midnight; RFC 3339 does not.
     return text[11:13] != "24"
 
 
 @settings(max_examples=300)
 @given(DOCUMENTS)
-def test_random_documents_x33_x34_x36_x37_x38_x39(document: Any) -> None:
-    answer = decode_output(json.dumps(document).encode(), V1)
-    assert isinstance(answer, ProviderCredential) == is_allowed(document)
-    if isinstance(answer, ProviderCredential):
-        found = document["status"]
-        assert (answer.token.reveal() if answer.token else None) == (found.get("token") or None)
-        assert (answer.certificate is None) == (answer.key is None) == (not found.get("clientKeyData"))
+def test_random_documents_are_accepted_only_if_valid_x33_x34_x36_x37_x38_x39(document: Any) -> None:
+    decoded = decode_output(json.dumps(document).encode(), V1)
+    assert isinstance(decoded, ProviderCredential) == is_valid(document)
+    if isinstance(decoded, ProviderCredential):
+        status = document["status"]
+        assert (decoded.token.reveal() if decoded.token else None) == (status.get("token") or None)
+        assert (decoded.certificate is None) == (decoded.key is None) == (not status.get("clientKeyData"))
     else:
-        assert answer.reason
-        assert answer.advice
+        assert decoded.reason
+        assert decoded.advice
 
 
 @settings(max_examples=200)
 @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
-def test_random_bytes_are_no_credential_x31(data: bytes) -> None:
+def test_random_bytes_are_rejected_x31(data: bytes) -> None:
     assert isinstance(decode_output(data, V1), InvalidOutput)
 
 
 @settings(max_examples=200)
-@given(st.binary(max_size=8), st.integers(0, len(GOOD)), st.integers(0, 8))
-def test_damaged_output_is_read_or_refused_x31_x32(noise: bytes, at: int, gone: int) -> None:
-    data = GOOD.encode()[:at] + noise + GOOD.encode()[at + gone :]
-    answer = decode_output(data, V1)
+@given(st.binary(max_size=8), st.integers(0, len(VALID)), st.integers(0, 8))
+def test_corrupted_output_is_accepted_only_if_valid_x31_x32(noise: bytes, at: int, removed: int) -> None:
+    data = VALID.encode()[:at] + noise + VALID.encode()[at + removed :]
+    decoded = decode_output(data, V1)
+
     try:
         document = json.loads(data.decode("utf-8", "replace"))
     except ValueError:
         document = None
-    if isinstance(answer, ProviderCredential) and document is not None:
-        assert is_allowed(document)
-    if isinstance(answer, InvalidOutput) and isinstance(document, dict):
-        assert not is_allowed(document)
+    if isinstance(decoded, ProviderCredential) and document is not None:
+        assert is_valid(document)
+    if isinstance(decoded, InvalidOutput) and isinstance(document, dict):
+        assert not is_valid(document)
 
 
 @settings(max_examples=200)
@@ -313,12 +323,13 @@ def test_damaged_output_is_read_or_refused_x31_x32(noise: bytes, at: int, gone: 
     st.integers(-23 * 60 - 59, 23 * 60 + 59),
     st.sampled_from(["seconds", "milliseconds", "microseconds"]),
 )
-def test_dates_there_and_back_x39(moment: datetime, offset: int, timespec: str) -> None:
+def test_parse_rfc3339_inverts_isoformat_x39(moment: datetime, offset: int, timespec: str) -> None:
     aware = moment.replace(tzinfo=timezone(timedelta(minutes=offset)))
     text = aware.isoformat(timespec=timespec)
     assert is_rfc_3339(text)
     assert parse_rfc3339(text) == pytest.approx(datetime.fromisoformat(text).timestamp(), abs=1e-4)
     zulu = aware.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
+
     assert parse_rfc3339(zulu) == parse_rfc3339(text)
 
 
@@ -329,11 +340,11 @@ def test_dates_there_and_back_x39(moment: datetime, offset: int, timespec: str) 
     st.integers(0, 3),
     st.sampled_from(["2030-01-02T15:04:05Z", "2030-01-02T15:04:05.123Z", "2030-01-02T15:04:05+01:00"]),
 )
-def test_damaged_dates_x39(noise: str, at: int, gone: int, text: str) -> None:
-    damaged = text[:at] + noise + text[at + gone :]
+def test_corrupted_dates_are_accepted_only_if_valid_x39(noise: str, at: int, removed: int, text: str) -> None:
+    corrupted = text[:at] + noise + text[at + removed :]
     try:
-        parse_rfc3339(damaged)
+        parse_rfc3339(corrupted)
     except ValueError:
-        assert not is_rfc_3339(damaged)
+        assert not is_rfc_3339(corrupted)
     else:
-        assert is_rfc_3339(damaged)
+        assert is_rfc_3339(corrupted)

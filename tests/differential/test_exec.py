@@ -20,7 +20,7 @@ from kubeauth._exec.codec import ProviderCredential, decode_output
 from kubeauth.errors import KubeAuthError
 from kubeauth.testing import APIServer, Authority
 from kubeauth.testing._programs import build_shebang
-from tests.conformance.plugins import V1, V1BETA1, credential, stanza_of
+from tests.conformance.plugins import V1, V1BETA1, credential, exec_entry
 from tests.conformance.test_output import TABLE, status
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(180)]
@@ -123,7 +123,7 @@ def test_the_extension_byte_for_byte_x4_x7(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, config: str, form: str
 ) -> None:
     document = pair.server.kubeconfig(
-        {"exec": stanza_of(pair.plugin, provideClusterInfo=True)},
+        {"exec": exec_entry(pair.plugin, provideClusterInfo=True)},
         {
             "extensions": [
                 {"name": EXTENSION, "extension": CONFIGS[config]},
@@ -143,7 +143,7 @@ def test_the_extension_byte_for_byte_x4_x7(
 
 
 def test_scalars_of_yaml_byte_for_byte_x7(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    stanza = stanza_of(pair.plugin, provideClusterInfo=True)
+    stanza = exec_entry(pair.plugin, provideClusterInfo=True)
     extensions = [{"name": EXTENSION, "extension": "@@"}]
     text = yaml.safe_dump(pair.server.kubeconfig({"exec": stanza}, {"extensions": extensions}))
     theirs, ours = pair.by_both(text.replace("'@@'", SCALARS), monkeypatch)
@@ -174,7 +174,7 @@ def test_the_cluster_byte_for_byte_x3_x5_x6_x8(
         name: value.replace("{url}", pair.server.url) if isinstance(value, str) else value
         for name, value in CLUSTERS[cluster].items()
     }
-    stanza = stanza_of(pair.plugin, provideClusterInfo=told, apiVersion=version)
+    stanza = exec_entry(pair.plugin, provideClusterInfo=told, apiVersion=version)
     document = pair.server.kubeconfig({"exec": stanza}, fields)
     theirs, ours = pair.by_both(document, monkeypatch)
     info = ours["environment"]["KUBERNETES_EXEC_INFO"]
@@ -190,7 +190,7 @@ def test_environment_and_arguments_x10_x11_x12_x15(pair: Pair, monkeypatch: pyte
         "KUBERNETES_EXEC_INFO": "inherited",
         "ODD": "\udcff",
     }
-    stanza = stanza_of(
+    stanza = exec_entry(
         "spy", "a b", "", "$HOME", "~", "日本",
         env=[
             {"name": "SHARED", "value": "config"}, {"name": "EMPTY", "value": ""},
@@ -211,7 +211,7 @@ def test_environment_and_arguments_x10_x11_x12_x15(pair: Pair, monkeypatch: pyte
 def test_the_first_word_is_the_name_x15(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     for command, name in (("sh", "sh"), ("/bin/sh", "/bin/sh")):
         prints = credential("%s").replace('"', '\\"')
-        stanza = stanza_of(command, "-c", f'printf "{prints}" "$0"')
+        stanza = exec_entry(command, "-c", f'printf "{prints}" "$0"')
         path = pair.directory / "config"
         path.write_text(json.dumps(pair.server.kubeconfig({"exec": stanza})))
         for run in (pair.kubectl_gets, pair.kubeauth_gets):
@@ -220,19 +220,19 @@ def test_the_first_word_is_the_name_x15(pair: Pair, monkeypatch: pytest.MonkeyPa
 
 
 FAILURES: dict[str, tuple[dict[str, Any], str]] = {
-    "X24 a name that is not there": (stanza_of("no-such-plugin", installHint="brew install it"), "exec: executable no-such-plugin not found"),
-    "X25 a failure": (stanza_of("sh", "-c", "exit 73"), "exec: executable sh failed with exit code 73"),
-    "X25 a signal": (stanza_of("sh", "-c", "kill -9 $$"), "exec: executable sh failed with exit code -1"),
-    "X26 a path that is not there": (stanza_of("/no/such/plugin", installHint="brew install it"), "exec: "),
-    "X26 no program": (stanza_of("/etc/passwd"), "exec: "),
-    "X31 no output": (stanza_of("true"), f"exec plugin is configured to use API version {V1}, plugin returned version "),
-    "X31 words": (stanza_of("echo", "hello"), "decoding stdout: "),
-    "X33 the other version": (stanza_of("echo", credential("t", version=V1BETA1)), f"exec plugin is configured to use API version {V1}, plugin returned version {V1BETA1}"),
-    "X36 no status": (stanza_of("echo", json.dumps({"apiVersion": V1})), "exec plugin didn't return a status field"),
-    "X37 nothing": (stanza_of("echo", status()), "exec plugin didn't return a token or cert/key pair"),
-    "X38 half": (stanza_of("echo", status(token="t", clientKeyData="k")), "exec plugin returned only certificate or key, not both"),
-    "X40 no pair": (stanza_of("echo", status(clientCertificateData="c", clientKeyData="k")), "failed parsing client key/certificate: "),
-    "X21 no terminal": (stanza_of("true", interactiveMode="Always"), "exec plugin cannot support interactive mode: standard input is not a terminal"),
+    "X24 a name that is not there": (exec_entry("no-such-plugin", installHint="brew install it"), "exec: executable no-such-plugin not found"),
+    "X25 a failure": (exec_entry("sh", "-c", "exit 73"), "exec: executable sh failed with exit code 73"),
+    "X25 a signal": (exec_entry("sh", "-c", "kill -9 $$"), "exec: executable sh failed with exit code -1"),
+    "X26 a path that is not there": (exec_entry("/no/such/plugin", installHint="brew install it"), "exec: "),
+    "X26 no program": (exec_entry("/etc/passwd"), "exec: "),
+    "X31 no output": (exec_entry("true"), f"exec plugin is configured to use API version {V1}, plugin returned version "),
+    "X31 words": (exec_entry("echo", "hello"), "decoding stdout: "),
+    "X33 the other version": (exec_entry("echo", credential("t", version=V1BETA1)), f"exec plugin is configured to use API version {V1}, plugin returned version {V1BETA1}"),
+    "X36 no status": (exec_entry("echo", json.dumps({"apiVersion": V1})), "exec plugin didn't return a status field"),
+    "X37 nothing": (exec_entry("echo", status()), "exec plugin didn't return a token or cert/key pair"),
+    "X38 half": (exec_entry("echo", status(token="t", clientKeyData="k")), "exec plugin returned only certificate or key, not both"),
+    "X40 no pair": (exec_entry("echo", status(clientCertificateData="c", clientKeyData="k")), "failed parsing client key/certificate: "),
+    "X21 no terminal": (exec_entry("true", interactiveMode="Always"), "exec plugin cannot support interactive mode: standard input is not a terminal"),
 }  # fmt: skip
 
 
@@ -252,7 +252,7 @@ def test_failures_in_the_same_words_x21_x24_x25_x26_x31_x33_x36_x37_x38_x40(
 
 
 # Taken there and refused here, on purpose: see docs/differences.md.
-REFUSED_HERE = ["X32 the case of apiVersion"]
+REFUSED_HERE = ["X32 capitalized apiVersion"]
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row[0])
@@ -262,9 +262,9 @@ def test_output_is_taken_or_refused_as_by_kubectl_x30_x31_x32_x33_x34_x35_x36_x3
     name, output, expected = row
     pair.says(output)
     path = pair.directory / "config"
-    path.write_text(json.dumps(pair.server.kubeconfig({"exec": stanza_of(pair.plugin)})))
+    path.write_text(json.dumps(pair.server.kubeconfig({"exec": exec_entry(pair.plugin)})))
     said = pair.kubectl_gets(path)
-    if name == "X41 both":
+    if name == "X41 a token and a pair":
         # There it is the certificate that is none, which we say when it is looked at.
         assert "failed parsing client key/certificate" in said
         return
@@ -291,7 +291,7 @@ def test_where_we_are_stricter_or_not_x35_x39(pair: Pair, output: str, is_taken_
     """These differences are known; if kubectl changes its mind, they are none."""
     pair.says(output)
     path = pair.directory / "config"
-    path.write_text(json.dumps(pair.server.kubeconfig({"exec": stanza_of(pair.plugin)})))
+    path.write_text(json.dumps(pair.server.kubeconfig({"exec": exec_entry(pair.plugin)})))
     pair.kubectl_gets(path)
     assert bool(pair.server.requests) is is_taken_there
     assert isinstance(decode_output(output.encode(), V1), ProviderCredential) is not is_taken_there
@@ -301,7 +301,9 @@ def test_a_password_in_the_address_i1_i5_c20(pair: Pair, monkeypatch: pytest.Mon
     """Go has set the header before the plugin's layer looks; it runs the plugin for the certificate alone."""
     address = pair.server.url.replace("//", "//bob:pw@")
     path = pair.directory / "config"
-    path.write_text(json.dumps(pair.server.kubeconfig({"exec": stanza_of(pair.plugin)}, {"server": address})))
+    path.write_text(
+        json.dumps(pair.server.kubeconfig({"exec": exec_entry(pair.plugin)}, {"server": address}))
+    )
     seen = Path(f"{pair.plugin}.seen")
     pair.kubectl_gets(path)
     theirs = pair.server.requests[-1].header("authorization")
