@@ -16,7 +16,13 @@ CORE = [
     *(
         path
         for name in NAMES
-        for directory in (f"kubeauth/{name}", f"kubeauth/_{name}", f"tests/{name}", "tests/support")
+        for directory in (
+            f"kubeauth/{name}",
+            f"kubeauth/_{name}",
+            f"tests/{name}",
+            "tests/support",
+            "tests/conformance",
+        )
         for path in (ROOT / directory).rglob("*.py")
     ),
 ]
