@@ -17,6 +17,7 @@ from kubeauth.testing import FakeClock
 from tests.support.idle_threads import wait_for_idle_threads
 from tests.support.observers import NullObserver
 from tests.support.scripted import ScriptedPlugin
+from tests.support.waiters import wait_for_waiting_tasks
 
 
 class Pause:
@@ -99,7 +100,7 @@ def test_of_all_tasks_of_an_event_loop_one_waits_in_a_thread(backend: str) -> No
             try:
                 for _ in range(20):
                     group.start_soon(get)
-                await anyio.wait_all_tasks_blocked()
+                await wait_for_waiting_tasks(source, 20)
                 assert source._call is not None
                 assert len(source._call._waiters) == 1
             finally:

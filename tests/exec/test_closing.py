@@ -23,6 +23,7 @@ from kubeauth.testing import APIServer, FakeClock
 from tests.support.clients import VARIANTS, ClientVariant, Driver
 from tests.support.misbehaving import Misbehaving
 from tests.support.residue import is_alive, no_residue, wait_until
+from tests.support.waiters import wait_for_waiters, wait_for_waiting_tasks
 
 pytestmark = [
     pytest.mark.every_variant,
@@ -92,13 +93,14 @@ class TestClosing:
             assert client.get("/version").status_code == 200
         assert plugin.runs == 2
 
-    def test_closing_does_not_stop_a_plugin_that_another_client_waits_for(
+    def test_closing_does_not_stop_the_plugin_of_another_open_client(
         self, variant: ClientVariant, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
         plugin.does(f"{WAITS}give(token='alices-token')")
         config = plugin.config(http)
 
         with variant.client(config, clock=clock) as other:
+            source = other.client._kube_transport._source
             with variant.client(config, clock=clock) as client, pending_request(client) as pending:
                 wait_until(lambda: plugin.runs == 1)
 
@@ -107,6 +109,8 @@ class TestClosing:
                 assert is_alive(plugin.processes[0])
 
                 with pending_request(other) as other_pending:
+                    # Without an event loop, the request of the closed client runs the plugin itself.
+                    wait_for_waiters(source, 2 if variant.is_async else 1)
                     release(plugin)
                     assert other_pending.result().status_code == 200
                 # The closed client must not open a connection, which would never be closed.
@@ -258,6 +262,7 @@ class TestCancellation:
         """Three callers, of which the first runs the plugin. Those in `cancel` are cancelled while it runs."""
         results: list[Any] = [None, None, None]
         scopes: list[anyio.CancelScope] = []
+        source = client.client._kube_transport._source
 
         async def call(number: int) -> None:
             with anyio.CancelScope() as scope:
@@ -271,11 +276,11 @@ class TestCancellation:
             async with anyio.create_task_group() as group:
                 for number in range(3):
                     group.start_soon(call, number)
-                    await to_thread.run_sync(wait_until, lambda: plugin.runs == 1)
-                await anyio.wait_all_tasks_blocked()
+                    await wait_for_waiting_tasks(source, number + 1)
+                await to_thread.run_sync(wait_until, lambda: plugin.runs == 1)
                 for number in cancel:
                     scopes[number].cancel()
-                await anyio.wait_all_tasks_blocked()
+                await wait_for_waiting_tasks(source, 3 - len(cancel))
                 then()
 
         assert client._portal is not None
@@ -351,8 +356,11 @@ class TestCancellation:
             with pending_request(client) as pending:
                 wait_until(lambda: plugin.runs == 1)
                 with pending_request(other) as other_pending:
+                    source = other.client._kube_transport._source
+                    wait_for_waiters(source, 2)
+
                     pending.cancel()
-                    wait_until(pending.done)
+                    wait_for_waiters(source, 1)
                     release(plugin)
 
                     assert other_pending.result().status_code == 200

@@ -25,6 +25,7 @@ from tests.support.clients import ClientVariant, Driver
 from tests.support.kubeconfigs import V1
 from tests.support.misbehaving import Misbehaving, document, expire_timeout_when
 from tests.support.residue import is_alive, no_residue, wait_until
+from tests.support.waiters import wait_for_waiters, wait_for_waiting_tasks
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the plugins are POSIX scripts")
 
@@ -457,6 +458,7 @@ class TestExpiredCredentials:
 def send_concurrently(client: Driver, callers: int, then: Callable[[], None]) -> list[Any]:
     """Send requests and call `then` when all of them wait for one run. Returns responses and errors."""
     results: list[Any] = []
+    source = client.client._kube_transport._source
 
     def call() -> None:
         try:
@@ -474,7 +476,7 @@ def send_concurrently(client: Driver, callers: int, then: Callable[[], None]) ->
         async with anyio.create_task_group() as group:
             for _ in range(callers):
                 group.start_soon(acall)
-            await anyio.wait_all_tasks_blocked()
+            await wait_for_waiting_tasks(source, callers)
             then()
 
     if client._portal is not None:
@@ -483,9 +485,7 @@ def send_concurrently(client: Driver, callers: int, then: Callable[[], None]) ->
     threads = [threading.Thread(target=call) for _ in range(callers)]
     for thread in threads:
         thread.start()
-    # One of them runs the plugin.
-    source = client.client._kube_transport._source
-    wait_until(lambda: source._call is not None and len(source._call._waiters) == callers - 1)
+    wait_for_waiters(source, callers - 1)  # one of them runs the plugin
     then()
     for thread in threads:
         thread.join()

@@ -23,6 +23,7 @@ Checks
     residue         descriptors, threads, processes and files that a test must not leave behind
     leaks           a secret, and assert_no_leak: no error, traceback or log shows it
     idle_threads    waits until other threads are blocked
+    waiters         waits until callers wait for the plugin that runs
     frames          which frames of a traceback are kubeauth's
     observers       an Observer that does nothing
     kubeconfigs     short kubeconfig documents

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import socket
 import ssl
 import threading
@@ -814,12 +815,24 @@ class TestEventLoops:
             assert len(server.requests) == 1
 
     @pytest.mark.parametrize("variant", ASYNC, ids=str)
-    def test_other_tasks_run_while_a_large_response_is_read(
+    def test_other_tasks_run_while_buffered_data_is_read(
         self, variant: ClientVariant, authority: Authority
     ) -> None:
-        body = b"x" * 3_000_000
-        response = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+        """Each read returns one TLS record; none of them waits, since all records have been received."""
+        records, size = 100, 100
         turns = 0
+
+        def handle(connection: ServerConnection) -> None:
+            connection.read_request()
+            connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (records * size))
+            for _ in range(records):
+                connection.send(b"x" * size)
+            connection.wait_closed()
+
+        def are_all_received(stream: socket.socket) -> bool:
+            with socket.socket(fileno=os.dup(stream.fileno())) as duplicate:
+                encrypted = duplicate.recv(2**20, socket.MSG_PEEK)
+            return len(encrypted) >= records * (5 + size + 16)  # each has a header and a tag
 
         async def count_turns() -> None:
             nonlocal turns
@@ -833,13 +846,14 @@ class TestEventLoops:
                 transport=transport, base_url=server.url, timeout=LONG_TIMEOUT
             ) as client:
                 async with client.stream("GET", "/") as response, anyio.create_task_group() as group:
-                    await anyio.sleep(0.3)  # the receive buffer is full
+                    network = response.extensions["network_stream"]
+                    wait_until(lambda: are_all_received(network.get_extra_info("socket")))
                     group.start_soon(count_turns)
-                    async for _ in response.aiter_raw():
-                        pass
+                    body = b"".join([chunk async for chunk in response.aiter_raw()])
                     group.cancel_scope.cancel()
+            assert len(body) == records * size
 
-        with RawServer(always(response), pair=authority.server("127.0.0.1")) as server:
+        with RawServer(handle, pair=authority.server("127.0.0.1")) as server:
             anyio.run(main, backend=variant.runtime)
 
         assert turns > 10
