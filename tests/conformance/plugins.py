@@ -1,11 +1,9 @@
-"""Exec plugins as shell scripts, which start in two milliseconds, and the configurations that run them."""
+"""Configurations that run exec plugins, and what their runs are counted as."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,71 +12,12 @@ from kubeauth import ClientConfig, ExecOptions, PluginPolicy
 from kubeauth._exec.config import ExecCluster, ExecConfig
 from kubeauth._exec.plugin import Plugin
 from kubeauth.metrics._recorder import RECORDER
-from kubeauth.testing import APIServer, KeyPair, PluginScript
+from kubeauth.testing import APIServer
+from tests.support.kubeconfigs import V1
+from tests.support.shell_plugin import ShellPlugin
 
-V1 = "client.authentication.k8s.io/v1"
 V1BETA1 = "client.authentication.k8s.io/v1beta1"
 Call = tuple[str, int]
-
-
-def format_rfc3339(seconds: float) -> str:
-    """A time in the format of expirationTimestamp."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def credential(
-    token: str | None = None,
-    pair: KeyPair | None = None,
-    *,
-    expires: float | None = None,
-    version: str = V1,
-    **more: Any,
-) -> str:
-    """An ExecCredential as a plugin prints it."""
-    status: dict[str, Any] = dict(more)
-    if token is not None:
-        status["token"] = token
-    if pair is not None:
-        status |= {
-            "clientCertificateData": pair.certificate.decode(), "clientKeyData": pair.key.decode(),
-        }  # fmt: skip
-    if expires is not None:
-        status["expirationTimestamp"] = format_rfc3339(expires)
-    return json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
-
-
-class ShellPlugin:
-    """A shell script that prints the contents of a file, and records KUBERNETES_EXEC_INFO of each run.
-
-    It does what testdata/test-plugin.sh of client-go does with TEST_OUTPUT and TEST_EXIT_CODE.
-    """
-
-    def __init__(self, directory: Path, output: str | bytes | None = None, *, name: str = "plugin") -> None:
-        self.path = directory / name
-        self._output = directory / f"{name}.output"
-        self._code = directory / f"{name}.code"
-        self._exec_infos = directory / f"{name}.exec_infos"
-        self.path.write_text(
-            f'#!/bin/sh\nprintf "%s\\0" "$KUBERNETES_EXEC_INFO" >>"{self._exec_infos}"\n'
-            f'cat "{self._output}"\nread -r code <"{self._code}"\nexit "$code"\n'
-        )
-        self.path.chmod(0o700)
-        self.set_output(credential("foo-bar") if output is None else output)
-
-    def set_output(self, output: str | bytes, exit_code: int = 0) -> None:
-        """Set the output and the exit code of the runs that start from now on."""
-        data = output if isinstance(output, bytes) else output.encode("utf-8", "surrogatepass")
-        for path, content in ((self._output, data), (self._code, f"{exit_code}\n".encode())):
-            new = path.with_suffix(".new")
-            new.write_bytes(content)
-            new.replace(path)
-
-    @property
-    def exec_infos(self) -> list[str]:
-        """KUBERNETES_EXEC_INFO of each run, unparsed."""
-        if not self._exec_infos.exists():
-            return []
-        return self._exec_infos.read_text().split("\0")[:-1]
 
 
 class RecordingObserver:
@@ -148,7 +87,7 @@ def exec_entry(command: str | Path, *args: str, **fields: Any) -> dict[str, Any]
     } | fields
 
 
-def plugin_config(server: APIServer, script: PluginScript | ShellPlugin, **fields: Any) -> ClientConfig:
+def plugin_config(server: APIServer, script: ShellPlugin, **fields: Any) -> ClientConfig:
     return build_config(server, exec_entry(script.path, **fields))
 
 

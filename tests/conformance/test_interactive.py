@@ -19,18 +19,12 @@ from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth._exec.plugin import Plugin, decide_interactive
 from kubeauth.errors import PluginFailed, PluginTimeout
 from kubeauth.testing import APIServer, FakeClock
-from tests.conformance.plugins import (
-    V1,
-    V1BETA1,
-    RecordingObserver,
-    ShellPlugin,
-    credential,
-    exec_config,
-    exec_entry,
-)
+from tests.conformance.plugins import V1BETA1, RecordingObserver, exec_config, exec_entry
 from tests.support.cases import each_case
 from tests.support.clients import VARIANTS, ClientVariant
+from tests.support.kubeconfigs import V1
 from tests.support.residue import wait_until
+from tests.support.shell_plugin import ShellPlugin, credential
 
 ROOT = Path(__file__).parent.parent.parent
 

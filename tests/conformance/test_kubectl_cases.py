@@ -13,15 +13,9 @@ import kubeauth
 from kubeauth import Secret
 from kubeauth.errors import KubeConfigError, PluginNotFound, PluginOutputError
 from kubeauth.testing import APIServer
-from tests.conformance.plugins import (
-    V1,
-    V1BETA1,
-    ShellPlugin,
-    build_config,
-    credential,
-    exec_entry,
-    metrics_delta,
-)
+from tests.conformance.plugins import V1BETA1, build_config, exec_entry, metrics_delta
+from tests.support.kubeconfigs import V1
+from tests.support.shell_plugin import ShellPlugin, credential
 
 # A program that does not print an ExecCredential.
 LS = exec_entry("ls")

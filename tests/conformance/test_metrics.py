@@ -15,7 +15,8 @@ from kubeauth.errors import PluginFailed
 from kubeauth.metrics import Collector
 from kubeauth.metrics._recorder import MetricsRecorder
 from kubeauth.testing import Authority, FakeClock
-from tests.conformance.plugins import ShellPlugin, credential, exec_config
+from tests.conformance.plugins import exec_config
+from tests.support.shell_plugin import ShellPlugin, credential
 
 DAY = 86400.0
 

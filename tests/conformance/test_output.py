@@ -17,8 +17,10 @@ from kubeauth._exec.codec import InvalidOutput, ProviderCredential, decode_outpu
 from kubeauth._parsing.go import parse_rfc3339
 from kubeauth.errors import PluginOutputError
 from kubeauth.testing import APIServer
-from tests.conformance.plugins import V1, V1BETA1, ShellPlugin, credential, plugin_config
+from tests.conformance.plugins import V1BETA1, plugin_config
 from tests.support.cases import each_case
+from tests.support.kubeconfigs import V1
+from tests.support.shell_plugin import ShellPlugin, credential
 
 TYPE_META = f'"apiVersion":"{V1}","kind":"ExecCredential"'
 VALID = f'{{{TYPE_META},"status":{{"token":"t"}}}}'

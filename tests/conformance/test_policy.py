@@ -15,15 +15,8 @@ from kubeauth import PluginPolicy
 from kubeauth._exec.config import find_policy_problem
 from kubeauth.errors import KubeAuthError, KubeConfigError, PluginNotAllowed, PluginNotFound
 from kubeauth.testing import APIServer
-from tests.conformance.plugins import (
-    RecordingObserver,
-    ShellPlugin,
-    credential,
-    exec_config,
-    exec_entry,
-    make_plugin,
-    metrics_delta,
-)
+from tests.conformance.plugins import RecordingObserver, exec_config, exec_entry, make_plugin, metrics_delta
+from tests.support.shell_plugin import ShellPlugin, credential
 
 RELATIVE = "testdata/exec-plugin.sh"
 

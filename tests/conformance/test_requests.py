@@ -29,12 +29,10 @@ from kubeauth.errors import (
     PluginOutputError,
 )
 from kubeauth.plugin import parse_exec_info
-from kubeauth.testing import Answer, APIServer, Authority, FakeClock, PluginScript, Received
+from kubeauth.testing import Answer, APIServer, Authority, FakeClock, Received
 from tests.conformance.plugins import (
     V1BETA1,
-    ShellPlugin,
     build_config,
-    credential,
     exec_config,
     exec_entry,
     metrics_delta,
@@ -42,6 +40,7 @@ from tests.conformance.plugins import (
 )
 from tests.support.clients import VARIANTS, ClientVariant
 from tests.support.residue import wait_until
+from tests.support.shell_plugin import ShellPlugin, credential
 
 
 class Cluster:
@@ -374,7 +373,7 @@ class TestExpiry:
         with kubeauth.Client(plugin_config(cluster.server, script)) as client:
             client.get("/version")
         written = {path.name for path in tmp_path.rglob("*") if path.is_file()}
-        assert written == {"plugin", "plugin.output", "plugin.code", "plugin.exec_infos"}
+        assert written == {"plugin", "plugin.does", "plugin.exec_infos"}
 
 
 def run_concurrently(calls: list[Callable[[], Any]]) -> list[Any]:
@@ -396,14 +395,14 @@ class TestSingleFlight:
     def test_concurrent_requests_share_one_run_c5(
         self, variant: ClientVariant, cluster: Cluster, tmp_path: Path
     ) -> None:
-        script = PluginScript(tmp_path)
+        script = ShellPlugin(tmp_path)
         script.answer(token="good", sleep=0.2)
 
         with variant.client(plugin_config(cluster.server, script)) as client:
             results = run_concurrently([lambda: client.get("/version").status_code] * 8)
 
         assert results == [200] * 8
-        assert len(script.runs) == 1
+        assert len(script.exec_infos) == 1
 
     def test_different_plugins_run_concurrently_c5(self, cluster: Cluster, tmp_path: Path) -> None:
         """The first plugin exits only after the second has run."""
@@ -429,7 +428,7 @@ class TestSingleFlight:
         self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
     ) -> None:
         """client-go runs the plugin once for each request, one after the other."""
-        script = PluginScript(tmp_path)
+        script = ShellPlugin(tmp_path)
         script.answer(exit_code=3, sleep=0.2)
 
         with variant.client(plugin_config(cluster.server, script), clock=clock) as client:
@@ -439,12 +438,12 @@ class TestSingleFlight:
             for _ in range(3):
                 with pytest.raises(PluginFailed, match="exit code 3"):
                     client.get("/version")
-            assert len(script.runs) == 1
+            assert len(script.exec_infos) == 1
             script.answer(token="good")
             clock.advance(1.3)
             assert client.get("/version").status_code == 200
 
-        assert len(script.runs) == 2
+        assert len(script.exec_infos) == 2
 
     def test_a_failed_refresh_keeps_the_cached_credential_c6_c13(
         self, variant: ClientVariant, cluster: Cluster, tmp_path: Path, clock: FakeClock
@@ -555,15 +554,10 @@ class TestUnauthorized:
         self, variant: ClientVariant, cluster: Cluster, tmp_path: Path
     ) -> None:
         """client-go returns the 401 for every request."""
-        script = ShellPlugin(tmp_path, credential("bad"))
+        script = ShellPlugin(tmp_path)
+        script.set_outputs(credential("bad"), then=credential("good"))
 
         with variant.client(plugin_config(cluster.server, script)) as client:
-            # The first run prints the rejected token, and stores the accepted one for the second run.
-            script.path.write_text(
-                script.path.read_text().replace(
-                    "exit", f"printf '%s' '{credential('good')}' >\"{script._output}\"\nexit"
-                )
-            )
             assert client.request("POST", "/version", content=b"a body").status_code == 200
 
         assert [request.body for request in cluster.server.requests] == [b"a body"] * 2
@@ -572,13 +566,11 @@ class TestUnauthorized:
     def test_a_second_401_is_returned_c10(
         self, variant: ClientVariant, cluster: Cluster, tmp_path: Path
     ) -> None:
-        script = PluginScript(tmp_path)
-        script.path.write_text(
-            script.path.read_text().replace('dict(answer["status"])', '{"token": str(time.time())}')
-        )
+        script = ShellPlugin(tmp_path)
+        script.set_outputs(credential("rejected"), then=credential("rejected-too"))
         with variant.client(plugin_config(cluster.server, script)) as client:
             assert client.get("/version").status_code == 401
-        assert len({header for header, _ in cluster.pop_received()}) == len(script.runs) == 2
+        assert len({header for header, _ in cluster.pop_received()}) == len(script.exec_infos) == 2
 
     def test_a_failed_refresh_is_logged_and_the_401_returned_c11(
         self,
@@ -979,7 +971,7 @@ class TestKubeAuth:
 
 def test_clients_created_concurrently_share_one_run_t30_c1(cluster: Cluster, tmp_path: Path) -> None:
     """In threads, two clients of each variant."""
-    script = PluginScript(tmp_path)
+    script = ShellPlugin(tmp_path)
     script.answer(token="good", sleep=0.1)
     config = plugin_config(cluster.server, script)
 
@@ -991,7 +983,7 @@ def test_clients_created_concurrently_share_one_run_t30_c1(cluster: Cluster, tmp
     results = run_concurrently([partial(use, variant) for variant in VARIANTS * 2])
 
     assert results == [200] * 12
-    assert len(script.runs) == 1
+    assert len(script.exec_infos) == 1
     assert {header for header, _ in cluster.pop_received()} == {"Bearer good"}
 
 

@@ -35,18 +35,17 @@ from kubeauth.errors import (
 )
 from kubeauth.testing import APIServer, Authority, FakeClock, PluginScript
 from tests.conformance.plugins import (
-    V1,
     V1BETA1,
     RecordingObserver,
-    ShellPlugin,
     build_config,
-    credential,
     exec_config,
     exec_entry,
     make_plugin,
     plugin_config,
 )
 from tests.support.cases import each_case
+from tests.support.kubeconfigs import V1
+from tests.support.shell_plugin import ShellPlugin, credential
 
 NOT_INTERACTIVE = {"kind": "ExecCredential", "apiVersion": V1BETA1, "spec": {"interactive": False}}
 INTERACTIVE = {"kind": "ExecCredential", "apiVersion": V1BETA1, "spec": {"interactive": True}}
@@ -428,7 +427,7 @@ class TestStreams:
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
         """client-go has no stderr in its errors."""
-        script = PluginScript(tmp_path)
+        script = ShellPlugin(tmp_path)
         script.answer(token="t", stderr="a warning\n")
         assert token_of(make_plugin(exec_config(script.path)).fetch()) == "t"
         assert capfd.readouterr().err == "a warning\n"

@@ -15,7 +15,8 @@ import kubeauth
 from kubeauth import ClientConfig, ExecOptions, KubeTransport, PluginPolicy, Secret
 from kubeauth._credentials.refreshable import RefreshableSource
 from kubeauth.testing import APIServer, Authority, FakeClock
-from tests.conformance.plugins import V1BETA1, ShellPlugin, credential, exec_config, plugin_config
+from tests.conformance.plugins import V1BETA1, exec_config, plugin_config
+from tests.support.shell_plugin import ShellPlugin, credential
 
 BASE: dict[str, Any] = {
     "args": ("arg1", "arg2"), "env": {"foo": "1", "bar": "2"}, "install_hint": "h",

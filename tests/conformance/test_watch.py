@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from kubeauth.testing import APIServer, FakeClock
-from tests.conformance.plugins import ShellPlugin, credential, plugin_config
+from tests.conformance.plugins import plugin_config
 from tests.support.clients import ClientVariant, Driver
+from tests.support.shell_plugin import ShellPlugin, credential
 
 LIST = "/api/v1/namespaces"
 WATCH = "/api/v1/watch/namespaces"

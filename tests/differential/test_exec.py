@@ -20,8 +20,10 @@ from kubeauth._exec.codec import ProviderCredential, decode_output
 from kubeauth.errors import KubeAuthError
 from kubeauth.testing import APIServer, Authority
 from kubeauth.testing._programs import build_shebang
-from tests.conformance.plugins import V1, V1BETA1, credential, exec_entry
+from tests.conformance.plugins import V1BETA1, exec_entry
 from tests.conformance.test_output import TABLE, status
+from tests.support.kubeconfigs import V1
+from tests.support.shell_plugin import credential
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(180)]
 

@@ -34,7 +34,6 @@ ASYNC = pytest.mark.parametrize(
     "variant", [ClientVariant(httpx, "asyncio"), ClientVariant(httpx2, "trio")], ids=str
 )
 HANGS = "signal.signal(signal.SIGTERM, signal.SIG_IGN); fork(); time.sleep(600)"
-WAITS = "while not os.path.exists(here + '.go'): time.sleep(0.01)\n"
 # No request is sent in these tests, so they need no variants with DirectTransport.
 LIBRARY_VARIANTS = pytest.mark.parametrize("variant", VARIANTS, ids=str)
 
@@ -61,10 +60,6 @@ def pending_request(client: Driver) -> Iterator[Future[Any]]:
     else:
         with ThreadPoolExecutor(1) as pool:
             yield pool.submit(client.client.get, "/version")
-
-
-def release(plugin: Misbehaving) -> None:
-    Path(f"{plugin.path}.go").touch()
 
 
 class TestClosing:
@@ -96,7 +91,7 @@ class TestClosing:
     def test_closing_does_not_stop_the_plugin_of_another_open_client(
         self, variant: ClientVariant, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
-        plugin.does(f"{WAITS}give(token='alices-token')")
+        plugin.gives_after_release(token="alices-token")
         config = plugin.config(http)
 
         with variant.client(config, clock=clock) as other:
@@ -111,7 +106,7 @@ class TestClosing:
                 with pending_request(other) as other_pending:
                     # Without an event loop, the request of the closed client runs the plugin itself.
                     wait_for_waiters(source, 2 if variant.is_async else 1)
-                    release(plugin)
+                    plugin.release()
                     assert other_pending.result().status_code == 200
                 # The closed client must not open a connection, which would never be closed.
                 with pytest.raises(RuntimeError, match="closed while this request was in progress"):
@@ -128,13 +123,13 @@ class TestClosing:
             assert other.get("/version").status_code == 200
 
             http.tokens = {"another-token": "alice"}
-            plugin.does(f"{WAITS}give(token='another-token')")
+            plugin.gives_after_release(token="another-token")
 
             with pending_request(client) as pending:
                 wait_until(lambda: plugin.runs == 2)
 
                 client.close()
-                release(plugin)
+                plugin.release()
 
                 with pytest.raises(RuntimeError, match="closed while this request was in progress"):
                     pending.result()
@@ -147,7 +142,7 @@ class TestClosing:
     def test_a_transport_used_after_close_keeps_its_run(
         self, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
-        plugin.does(f"{WAITS}give(token='alices-token')")
+        plugin.gives_after_release(token="alices-token")
         config = plugin.config(http)
         other = kubeauth.KubeTransport(config, clock=clock)
 
@@ -157,7 +152,7 @@ class TestClosing:
             wait_until(lambda: plugin.runs == 1)
 
             other.close()
-            release(plugin)
+            plugin.release()
 
             response = pending.result()
             assert response.status_code == 200
@@ -239,7 +234,7 @@ class TestClosing:
     def test_a_new_client_gets_a_credential_while_the_last_one_is_closed(
         self, variant: ClientVariant, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
-        plugin.does(f"{WAITS}give(token='alices-token')")
+        plugin.gives_after_release(token="alices-token")
         config = plugin.config(http, timeout=600.0)
         with variant.client(config, clock=clock) as client, pending_request(client) as pending:
             wait_until(lambda: plugin.runs == 1)
@@ -248,7 +243,7 @@ class TestClosing:
             # It joins the run if it comes before the other client was closed, and starts its own if after.
             with variant.client(config, clock=clock) as other, pending_request(other) as other_pending:
                 closing.join()
-                release(plugin)
+                plugin.release()
                 assert other_pending.result().status_code == 200
                 with pytest.raises((RuntimeError, errors.PluginFailed), match="closed"):
                     pending.result()
@@ -307,21 +302,18 @@ class TestCancellation:
         clock: FakeClock,
         plugin: Misbehaving,
     ) -> None:
-        plugin.does(f"{WAITS}give(token='alices-token')")
+        plugin.gives_after_release(token="alices-token")
         with variant.client(plugin.config(http), clock=clock) as client:
-            assert (
-                self.request_three_times(client, plugin, cancel=cancel, then=lambda: release(plugin))
-                == expected
-            )
+            assert self.request_three_times(client, plugin, cancel=cancel, then=plugin.release) == expected
             assert client.get("/version").status_code == 200
         assert plugin.runs == 1
 
     def test_the_other_callers_get_the_error_of_a_failed_run(
         self, variant: ClientVariant, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
-        plugin.does(f"{WAITS}sys.exit('no session')")
+        plugin.fails_after_release("no session")
         with variant.client(plugin.config(http), clock=clock) as client:
-            results = self.request_three_times(client, plugin, cancel=[0], then=lambda: release(plugin))
+            results = self.request_three_times(client, plugin, cancel=[0], then=plugin.release)
             assert results[0] is None
             assert [type(each) for each in results[1:]] == [errors.PluginFailed] * 2
             assert results[1] is not results[2]
@@ -347,7 +339,7 @@ class TestCancellation:
     def test_a_thread_gets_the_result_of_a_cancelled_tasks_run(
         self, variant: ClientVariant, http: APIServer, clock: FakeClock, plugin: Misbehaving
     ) -> None:
-        plugin.does(f"{WAITS}give(token='alices-token')")
+        plugin.gives_after_release(token="alices-token")
         config = plugin.config(http)
         with (
             variant.client(config, clock=clock) as client,
@@ -361,7 +353,7 @@ class TestCancellation:
 
                     pending.cancel()
                     wait_for_waiters(source, 1)
-                    release(plugin)
+                    plugin.release()
 
                     assert other_pending.result().status_code == 200
         assert plugin.runs == 1

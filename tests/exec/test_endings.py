@@ -337,7 +337,7 @@ def test_a_forked_child_that_exits_leaves_the_plugin_to_its_parent(
     http: APIServer, plugin: Misbehaving
 ) -> None:
     """The child has a copy of the run's state, but must not stop the process of its parent."""
-    plugin.does("while not os.path.exists(here + '.go'): time.sleep(0.01)\ngive(token='alices-token')")
+    plugin.gives_after_release(token="alices-token")
     source = """
         client = kubeauth.Client(config())
         statuses = []
@@ -449,6 +449,8 @@ def rotate_token(http: APIServer, plugin: Misbehaving) -> Answer:
 
 def test_emfile_is_a_typed_error_and_the_next_request_succeeds(http: APIServer, plugin: Misbehaving) -> None:
     """Wherever a descriptor is needed: a typed error, and no descriptor is left open."""
+    plugin.write_without_shell()
+    plugin.does("give(token='alices-token')")
     source = """
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         with kubeauth.Client(config(), clock=clock) as first:

@@ -121,7 +121,7 @@ FAILURES = {
         {"exit_code": 1, "stderr_tail": "no session: log in first"},
     ),
     "exits 3 without stderr": FailureCase(
-        does("sys.exit(3)"),
+        lambda plugin: plugin.fails(exit_code=3),
         errors.PluginFailed,
         r"failed with exit code 3\. It printed nothing to stderr; run the command of users\[\]\.user\.exec by hand",
         {"exit_code": 3, "stderr_tail": ""},
@@ -167,7 +167,7 @@ FAILURES = {
         r"it printed more than 1 MiB\. Is this command a credential plugin\?",
         {"reason": "it printed more than 1 MiB"},
     ),
-    "prints nothing": FailureCase(does("pass"), OUTPUT, f"plugin returned version none.*{ONE_DOCUMENT}", {}),
+    "prints nothing": FailureCase(prints(""), OUTPUT, f"plugin returned version none.*{ONE_DOCUMENT}", {}),
     "prints garbage": FailureCase(
         does("os.write(1, bytes(range(256)) * 16)"), OUTPUT, f"decoding stdout: .*{ONE_DOCUMENT}", {}
     ),
@@ -443,12 +443,9 @@ class TestExpiredCredentials:
         self, variant: ClientVariant, server: APIServer, clock: FakeClock, tmp_path: Path
     ) -> None:
         plugin = Misbehaving(tmp_path)
-        plugin.does(
-            "while not os.path.exists(here + '.go'): time.sleep(0.01)\n"
-            "give(token='alices-token', expirationTimestamp='2020-01-01T00:00:00Z')"
-        )
+        plugin.gives_after_release(token="alices-token", expirationTimestamp="2020-01-01T00:00:00Z")
         with no_processes_left(plugin), variant.client(plugin.config(server), clock=clock) as client:
-            results = send_concurrently(client, 6, lambda: Path(f"{plugin.path}.go").touch())
+            results = send_concurrently(client, 6, plugin.release)
             assert [each.status_code for each in results] == [200] * 6
             with pytest.raises(OUTPUT, match="returned an expired credential"):
                 client.get("/version")
@@ -655,7 +652,7 @@ class TestOutOfThreads:
         """Only waiting needs a thread here. Not with trio, which may have an idle thread left."""
         variant = ASYNC[0]
         plugin = Misbehaving(tmp_path)
-        plugin.does("while not os.path.exists(here + '.go'): time.sleep(0.01)\ngive(token='alices-token')")
+        plugin.gives_after_release(token="alices-token")
         config = plugin.config(server)
 
         with no_processes_left(plugin), variant.client(config, clock=clock) as client:
@@ -670,7 +667,7 @@ class TestOutOfThreads:
                     ):
                         client.get("/version")
                 finally:
-                    Path(f"{plugin.path}.go").touch()
+                    plugin.release()
                     requester.join()
 
                 assert client.get("/version").status_code == 200

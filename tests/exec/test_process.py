@@ -166,7 +166,7 @@ class TestStderr:
             thread = threading.Thread(target=lambda: tokens.append(fetch_token(script)))
             thread.start()
             assert os.read(reader, 100) == b"open the browser\n"
-            Path(f"{script.path}.go").touch()
+            script.release()
             thread.join()
         os.close(reader)
         os.close(writer)
@@ -546,7 +546,7 @@ class TestTermination:
         plugin = Plugin(script.exec(), None, CountingObserver())
         before = set(process._running)
         plugin.fetch()
-        script.does("sys.exit(1)")
+        script.fails()
 
         with pytest.raises(PluginFailed):
             plugin.fetch()
@@ -563,7 +563,7 @@ class TestTermination:
 
     def test_stop_does_not_affect_a_run_that_is_not_cancelled(self, script: Misbehaving) -> None:
         """A new client may start a run after the last one was closed and before it calls stop()."""
-        script.does("while not os.path.exists(here + '.go'): time.sleep(0.01)\ngive(token='t')")
+        script.gives_after_release(token="t")
         plugin = Plugin(script.exec(timeout=60.0), None, CountingObserver())
         results: list[Any] = []
         thread = threading.Thread(target=lambda: results.append(plugin.fetch(lambda: False)))
@@ -571,7 +571,7 @@ class TestTermination:
         wait_until(lambda: script.runs == 1)
 
         plugin.stop()
-        Path(f"{script.path}.go").touch()
+        script.release()
         thread.join()
 
         assert results[0].token is not None

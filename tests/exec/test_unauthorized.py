@@ -20,8 +20,6 @@ from tests.support.residue import no_residue
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the plugins are POSIX scripts")
 
-# A new token for each run: token-1, token-2, ...
-NEW_TOKENS = "give(token='token-%d' % len(open(here + '.runs').readlines()))"
 APP = "/api/v1/namespaces/x/services/y/proxy/"
 APP_LOGIN_PAGE = b"<h1>Log in to this app first</h1>" * 100
 
@@ -29,7 +27,7 @@ APP_LOGIN_PAGE = b"<h1>Log in to this app first</h1>" * 100
 @pytest.fixture
 def plugin(tmp_path: Path) -> Misbehaving:
     plugin = Misbehaving(tmp_path)
-    plugin.does(NEW_TOKENS)
+    plugin.gives_new_tokens()
     return plugin
 
 
@@ -135,7 +133,7 @@ class TestRejectedCredentials:
             assert client.get("/version").status_code == 200
 
             server.tokens = {"token-4": "alice"}
-            plugin.does("sys.exit('no session')")
+            plugin.fails("no session")
 
             for _ in range(10):
                 response = client.get("/version")
@@ -148,7 +146,7 @@ class TestRejectedCredentials:
             assert client.get("/version").status_code == 401
             assert plugin.runs == 3
 
-            plugin.does(NEW_TOKENS)
+            plugin.gives_new_tokens()
             clock.advance(2.5)
             assert client.get("/version").status_code == 200
         assert plugin.runs == 4

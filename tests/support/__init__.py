@@ -9,6 +9,7 @@ Clients and callers
 
 Plugins and credentials
     issuer          an issuer of tokens and certificates that expire within seconds
+    shell_plugin    an exec plugin with constant output, which starts faster than PluginScript
     misbehaving     exec plugins that hang, crash, or print invalid output
     scripted        a CredentialProvider without a process
     oidc_issuer     an OpenID Connect issuer; `oidc` has a kubeconfig and an API server for it

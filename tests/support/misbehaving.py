@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import threading
 import time
@@ -21,10 +22,21 @@ from kubeauth.testing._programs import build_shebang
 from tests.support.kubeconfigs import V1
 from tests.support.residue import wait_until
 
-# The source is in a separate file: replacing a program while another thread forks may fail with ETXTBSY.
-_SCRIPT = f"""{build_shebang(sys.executable)}
+# What the plugin does is in a separate file: replacing a program while another thread forks may fail with
+# ETXTBSY. The file is opened once, since it may be replaced at any time. A constant output is printed by the
+# shell, which starts faster than Python.
+_IN_SHELL = "# sh"
+_PROGRAM = f"""#!/bin/sh
+exec 3<"$0.does"
+read -r first <&3
+[ "$first" = "{_IN_SHELL}" ] && . /dev/fd/3
+exec {shlex.quote(sys.executable)} -IS "$0.py" "$@"
+"""
+_RECORD_RUN = f'{_IN_SHELL}\necho $$ >>"$0.runs"\n'
+_WAIT_FOR_RELEASE = 'while [ ! -e "$0.go" ]; do sleep 0.01; done\n'
+_PYTHON = f"""
 import json, os, signal, subprocess, sys, time
-here = os.path.abspath(__file__)
+here = os.path.abspath(__file__).removesuffix(".py")
 def note(what, number):
     file = os.open(here + what, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(file, b"%d\\n" % number)
@@ -37,7 +49,8 @@ def fork():
     if child:
         note(".runs.children", child)
     return not child
-with open(here + ".does") as file:
+with open(3 if __file__.endswith(".py") else here + ".does") as file:
+    file.seek(0)
     source = file.read()
 note(".runs", os.getpid())
 exec(compile(source, here, "exec"))
@@ -53,24 +66,51 @@ class Misbehaving:
         self.gives(token="alices-token")
 
     def write(self) -> None:
-        self.path.write_text(_SCRIPT)
+        self.path.write_text(_PROGRAM)
         self.path.chmod(0o700)
+        Path(f"{self.path}.py").write_text(_PYTHON)
+
+    def write_without_shell(self) -> None:
+        """Run only Python source, for a process with fewer descriptors than a shell needs."""
+        self.path.write_text(f"{build_shebang(sys.executable)}\n{_PYTHON}")
 
     def does(self, source: str) -> None:
         new = Path(f"{self.path}.new")
-        new.write_text(source)
+        new.write_text(source, encoding="utf-8")
         new.replace(f"{self.path}.does")
+
+    def does_in_shell(self, source: str) -> None:
+        self.does(f"{_RECORD_RUN}{source}\nexit")
 
     def gives(self, *, expires: float | None = None, **status: str) -> None:
         """Return a credential; `expires` is in seconds since the epoch."""
-        if expires is not None:
-            status["expirationTimestamp"] = datetime.fromtimestamp(expires, UTC).strftime(
-                "%Y-%m-%dT%H:%M:%SZ"
-            )
-        self.does(f"give(**{status!r})")
+        self.prints(_exec_credential(expires, status))
+
+    def gives_after_release(self, *, expires: float | None = None, **status: str) -> None:
+        """Return a credential when `release` was called."""
+        self.does_in_shell(f"{_WAIT_FOR_RELEASE}{_print_in_shell(_exec_credential(expires, status))}")
+
+    def fails_after_release(self, message: str) -> None:
+        """Print `message` to stderr and exit with 1 when `release` was called."""
+        self.does_in_shell(f"{_WAIT_FOR_RELEASE}{_print_in_shell(message)} >&2\nexit 1")
+
+    def release(self) -> None:
+        Path(f"{self.path}.go").touch()
+
+    def gives_new_tokens(self) -> None:
+        """Return another token in each run: token-1, token-2, ..."""
+        count = 'runs=0; while read -r _; do runs=$((runs + 1)); done <"$0.runs"'
+        self.does_in_shell(f"{count}\nprintf '{document({'token': 'token-%d'})}\\n' $runs")
 
     def prints(self, text: str) -> None:
-        self.does(f"print({text!r}, flush=True)")
+        if "\0" in text:  # not possible in a shell
+            self.does(f"print({text!r}, flush=True)")
+        else:
+            self.does_in_shell(_print_in_shell(text))
+
+    def fails(self, message: str = "", exit_code: int = 1) -> None:
+        """Print `message` to stderr and exit with `exit_code`."""
+        self.does_in_shell(f"{_print_in_shell(message)} >&2\nexit {exit_code}")
 
     @property
     def runs(self) -> int:
@@ -109,6 +149,16 @@ class Misbehaving:
 def document(status: Mapping[str, object] | None, **top: Any) -> str:
     """An ExecCredential as a plugin prints it."""
     return json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": status} | top)
+
+
+def _exec_credential(expires: float | None, status: dict[str, str]) -> str:
+    if expires is not None:
+        status["expirationTimestamp"] = datetime.fromtimestamp(expires, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return document(status)
+
+
+def _print_in_shell(text: str) -> str:
+    return f"printf '%s\\n' {shlex.quote(text)}" if text else ":"
 
 
 class _Clock:
