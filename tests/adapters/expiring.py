@@ -7,7 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from kubeauth.testing import APIServer, FakeClock, PluginScript
+from kubeauth.testing import APIServer, FakeClock
+from tests.support.shell_plugin import ShellPlugin
 
 _HOUR = 3600.0
 
@@ -19,7 +20,7 @@ class Client(Protocol):
 def check_refresh_after_expiry(
     open_client: Callable[[FakeClock], AbstractContextManager[Client]],
     server: APIServer,
-    plugin: PluginScript,
+    plugin: ShellPlugin,
     *,
     certificates: bool = True,
 ) -> None:
@@ -27,7 +28,7 @@ def check_refresh_after_expiry(
 
     The plugin runs once for each of them. The server accepts both throughout, so a 401 is never the reason.
     """
-    clock = FakeClock(time.time())  # the plugin has the real date
+    clock = FakeClock(time.time())  # the plugin uses the real date
 
     def issue(user: str, expires_in: float) -> None:
         server.tokens[f"token-{user}"] = user

@@ -19,11 +19,12 @@ import anyio
 import pytest
 
 from kubeauth import ClientConfig, errors, load_config
-from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Received
+from kubeauth.testing import Answer, APIServer, Authority, Received
 from tests.adapters.driver import RUNTIMES, Driver, Side, opened
 from tests.adapters.expiring import check_refresh_after_expiry
 from tests.adapters.rotating import RotatingCluster
 from tests.support.residue import no_residue, temporary_files
+from tests.support.shell_plugin import ShellPlugin
 
 NAMESPACES = ["default", "kube-public", "kube-system"]
 CROWD = 50
@@ -86,13 +87,13 @@ class Promises:
             yield it
 
     @pytest.fixture
-    def plugin(self, tmp_path: Path) -> PluginScript:
-        plugin = PluginScript(tmp_path)
+    def plugin(self, tmp_path: Path) -> ShellPlugin:
+        plugin = ShellPlugin(tmp_path)
         plugin.answer(token="t1", expires_in=3600)
         return plugin
 
     @pytest.fixture
-    def config(self, server: APIServer, plugin: PluginScript) -> ClientConfig:
+    def config(self, server: APIServer, plugin: ShellPlugin) -> ClientConfig:
         return load_config(server.kubeconfig({"exec": plugin.exec_config()}))
 
     # Whoever leaves a watch of theirs before its end leaves generators behind, and trio says so.
@@ -134,12 +135,12 @@ class Promises:
         assert cluster.refused == 0
 
     def test_the_request_after_the_expiry_sends_the_new_token_and_certificate(
-        self, open: Open, server: APIServer, config: ClientConfig, plugin: PluginScript
+        self, open: Open, server: APIServer, config: ClientConfig, plugin: ShellPlugin
     ) -> None:
         check_refresh_after_expiry(lambda clock: open(config, clock=clock), server, plugin)
 
     def test_a_credential_that_is_revoked_is_replaced_within_the_call(
-        self, open: Open, server: APIServer, config: ClientConfig, plugin: PluginScript
+        self, open: Open, server: APIServer, config: ClientConfig, plugin: ShellPlugin
     ) -> None:
         with open(config) as driver:
             assert driver.namespaces() == NAMESPACES
@@ -151,7 +152,7 @@ class Promises:
         assert len(plugin.runs) == 2
 
     def test_a_403_is_an_answer(
-        self, open: Open, server: APIServer, config: ClientConfig, plugin: PluginScript
+        self, open: Open, server: APIServer, config: ClientConfig, plugin: ShellPlugin
     ) -> None:
         forbidden = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "not for you"}
         with open(config) as driver:
@@ -169,7 +170,7 @@ class Promises:
         assert len(plugin.runs) == 1
 
     def test_nobody_is_asked_again_for_a_401_that_stays(
-        self, open: Open, server: APIServer, config: ClientConfig, plugin: PluginScript
+        self, open: Open, server: APIServer, config: ClientConfig, plugin: ShellPlugin
     ) -> None:
         with open(config) as driver:
             assert driver.namespaces() == NAMESPACES
@@ -182,7 +183,7 @@ class Promises:
 
     @pytest.mark.slow
     def test_a_crowd_is_one_run(
-        self, open: Open, runtime: str, server: APIServer, config: ClientConfig, plugin: PluginScript
+        self, open: Open, runtime: str, server: APIServer, config: ClientConfig, plugin: ShellPlugin
     ) -> None:
         with open(server.config(token="t1")) as warm:
             # lightkube: msgspec was seen to crash when many threads are the first to use it.
@@ -219,7 +220,7 @@ class Promises:
         return answers
 
     def test_what_a_plugin_does_wrong_is_our_error(
-        self, open: Open, config: ClientConfig, plugin: PluginScript
+        self, open: Open, config: ClientConfig, plugin: ShellPlugin
     ) -> None:
         plugin.answer(exit_code=3, stderr="no ticket today\n")
         with open(config) as driver, pytest.raises(errors.PluginFailed) as caught:

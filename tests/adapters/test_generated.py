@@ -30,13 +30,14 @@ from kubeauth.errors import (
     PluginOutputError,
     ServerCertificateError,
 )
-from kubeauth.testing import Answer, APIServer, Authority, FakeClock, PluginScript, Received, Watch
+from kubeauth.testing import Answer, APIServer, Authority, FakeClock, Received, Watch
 from tests.adapters.expiring import check_refresh_after_expiry
 from tests.adapters.generated import GENERATED, Driver, Generated, body_of, config_map
 from tests.adapters.rotating import RotatingCluster
 from tests.support.callers import BlockingPlugin
 from tests.support.proxy_servers import Proxy
 from tests.support.residue import no_residue, wait_until
+from tests.support.shell_plugin import ShellPlugin
 
 NAMESPACES = ["default", "kube-public", "kube-system"]
 MAPS = "/api/v1/namespaces/web/configmaps"
@@ -49,11 +50,11 @@ def generated(request: pytest.FixtureRequest) -> Generated:
 
 
 @pytest.fixture
-def plugin(tmp_path: Path) -> PluginScript:
-    return PluginScript(tmp_path)
+def plugin(tmp_path: Path) -> ShellPlugin:
+    return ShellPlugin(tmp_path)
 
 
-def with_plugin(server: APIServer, plugin: PluginScript) -> ClientConfig:
+def with_plugin(server: APIServer, plugin: ShellPlugin) -> ClientConfig:
     return kubeauth.load_config(server.kubeconfig({"exec": plugin.exec_config()}))
 
 
@@ -74,7 +75,7 @@ class Users:
             "client-key-data": base64.b64encode(pair.key).decode(),
         }
         (directory / "token").write_text("alices-token\n")
-        self._plugin = PluginScript(directory)
+        self._plugin = ShellPlugin(directory)
 
     def token(self) -> tuple[dict[str, Any], str]:
         return {"token": "alices-token"}, "alice"
@@ -220,7 +221,7 @@ def test_impersonation(generated: Generated, server: APIServer) -> None:
 
 
 class TestPlugin:
-    def test_fails_as_itself(self, generated: Generated, server: APIServer, plugin: PluginScript) -> None:
+    def test_fails_as_itself(self, generated: Generated, server: APIServer, plugin: ShellPlugin) -> None:
         plugin.answer(exit_code=3, stderr="no luck\n")
         with (
             generated.drive(with_plugin(server, plugin)) as api,
@@ -240,13 +241,13 @@ class TestPlugin:
             api.namespaces()
 
     def test_the_request_after_the_expiry_sends_the_new_token_and_certificate(
-        self, generated: Generated, server: APIServer, plugin: PluginScript
+        self, generated: Generated, server: APIServer, plugin: ShellPlugin
     ) -> None:
         config = with_plugin(server, plugin)
         check_refresh_after_expiry(lambda clock: generated.drive(config, clock=clock), server, plugin)
 
     def test_a_revoked_token_costs_nobody_a_request(
-        self, generated: Generated, server: APIServer, plugin: PluginScript
+        self, generated: Generated, server: APIServer, plugin: ShellPlugin
     ) -> None:
         plugin.answer(token="t1")
         server.tokens["t1"] = "alice"
@@ -272,7 +273,7 @@ class TestPlugin:
         assert {request.connection for request in server.requests} == {1}
 
     def test_a_body_that_can_be_sent_once_is_not_sent_again(
-        self, generated: Generated, server: APIServer, plugin: PluginScript
+        self, generated: Generated, server: APIServer, plugin: ShellPlugin
     ) -> None:
         plugin.answer(token="t1")
         server.tokens["t1"] = "alice"
@@ -291,7 +292,7 @@ class TestPlugin:
         assert len(plugin.runs) == 2
 
     def test_a_revoked_certificate_costs_nobody_a_request(
-        self, generated: Generated, authority: Authority, plugin: PluginScript
+        self, generated: Generated, authority: Authority, plugin: ShellPlugin
     ) -> None:
         welcome = {"carol"}
 
@@ -314,7 +315,7 @@ class TestPlugin:
             assert len(plugin.runs) == 2
 
     def test_a_second_401_is_the_callers(
-        self, generated: Generated, server: APIServer, plugin: PluginScript
+        self, generated: Generated, server: APIServer, plugin: ShellPlugin
     ) -> None:
         plugin.answer(token="bad")
         with generated.drive(with_plugin(server, plugin)) as api:
@@ -326,7 +327,7 @@ class TestPlugin:
         assert len(plugin.runs) == 2
 
     def test_a_403_is_no_reason_to_run_it(
-        self, generated: Generated, server: APIServer, plugin: PluginScript
+        self, generated: Generated, server: APIServer, plugin: ShellPlugin
     ) -> None:
         plugin.answer(token="alices-token")
         server.on("GET", "/api/v1/namespaces", Answer(403, answered(403)))
@@ -337,7 +338,7 @@ class TestPlugin:
         assert (len(plugin.runs), len(server.requests)) == (1, 1)
 
     def test_who_signs_for_themselves_is_left_alone(
-        self, generated: Generated, server: APIServer, plugin: PluginScript
+        self, generated: Generated, server: APIServer, plugin: ShellPlugin
     ) -> None:
         with generated.drive(with_plugin(server, plugin)) as api:
             api.api.set_default_header("Authorization", "Bearer alices-token")
@@ -373,7 +374,7 @@ class TestPlugin:
         assert len(failures) == 1
 
     def test_works_again_after_close(
-        self, generated: Generated, server: APIServer, plugin: PluginScript
+        self, generated: Generated, server: APIServer, plugin: ShellPlugin
     ) -> None:
         plugin.answer(token="alices-token")
         with generated.drive(with_plugin(server, plugin)) as api:
@@ -512,7 +513,7 @@ def test_a_response_that_nobody_closed_holds_nothing(
 
 
 def test_a_401_whose_body_breaks_off_is_repeated_all_the_same(
-    generated: Generated, server: APIServer, plugin: PluginScript
+    generated: Generated, server: APIServer, plugin: ShellPlugin
 ) -> None:
     server.tokens |= {"old": "alice", "new": "alice"}
     plugin.answer(token="old")
@@ -610,7 +611,7 @@ def test_pages(generated: Generated, server: APIServer) -> None:
     assert names == ["a", "b"]
 
 
-def test_status(generated: Generated, server: APIServer, plugin: PluginScript) -> None:
+def test_status(generated: Generated, server: APIServer, plugin: ShellPlugin) -> None:
     plugin.answer(token="alices-token", expires_in=900)
     with generated.drive(with_plugin(server, plugin)) as api:
         api.namespaces()
@@ -639,7 +640,7 @@ class TestConfiguration:
         return generated.drive(None, amake if generated.is_async else make)
 
     def test_the_request_after_the_expiry_sends_the_new_token(
-        self, generated: Generated, server: APIServer, plugin: PluginScript
+        self, generated: Generated, server: APIServer, plugin: ShellPlugin
     ) -> None:
         def open_client(clock: FakeClock) -> Any:
             return self.drive(generated, with_plugin(server, plugin), clock=clock)
@@ -647,7 +648,7 @@ class TestConfiguration:
         check_refresh_after_expiry(open_client, server, plugin, certificates=False)
 
     def test_a_token_that_has_expired_when_it_is_returned_is_sent_once(
-        self, generated: Generated, server: APIServer, plugin: PluginScript
+        self, generated: Generated, server: APIServer, plugin: ShellPlugin
     ) -> None:
         clock = FakeClock(time.time() + 60)
         plugin.answer(token="alices-token", expires_in=0)
@@ -672,7 +673,7 @@ class TestConfiguration:
         assert server.requests[0].user == name
 
     def test_as_the_default_of_the_library(
-        self, generated: Generated, server: APIServer, plugin: PluginScript
+        self, generated: Generated, server: APIServer, plugin: ShellPlugin
     ) -> None:
         """Which keeps a copy: the hook is in it."""
         plugin.answer(token="alices-token")
@@ -706,7 +707,7 @@ class TestConfiguration:
             make(server.config(identity=server.authority.client("carol")))
 
     def test_a_failing_plugin_fails_as_itself(
-        self, generated: Generated, server: APIServer, plugin: PluginScript
+        self, generated: Generated, server: APIServer, plugin: ShellPlugin
     ) -> None:
         plugin.answer(exit_code=3)
         with self.drive(generated, with_plugin(server, plugin)) as api, pytest.raises(PluginFailed):

@@ -17,9 +17,10 @@ from kr8s.objects import ConfigMap, Pod
 
 from kubeauth import load_config
 from kubeauth.adapters.kr8s import Api, aapi, api
-from kubeauth.testing import Answer, APIServer, PluginScript
+from kubeauth.testing import Answer, APIServer
 from tests.adapters.promises import NAMESPACES, POD, Promises
 from tests.adapters.with_kr8s import SIDES
+from tests.support.shell_plugin import ShellPlugin
 
 
 class TestKr8s(Promises):
@@ -65,10 +66,10 @@ def test_the_server_is_asked_who_we_are(kube: Api) -> None:
 def test_authenticating_again_does_nothing(
     server: APIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plugin = PluginScript(tmp_path)
+    plugin = ShellPlugin(tmp_path)
     plugin.answer(token="alices-token")
     # kr8s would load this, and run what it names.
-    other = PluginScript(tmp_path, "other")
+    other = ShellPlugin(tmp_path, name="other")
     config_file = tmp_path / "config"
     config_file.write_text(yaml.safe_dump(server.kubeconfig({"exec": other.exec_config()})))
     monkeypatch.setenv("KUBECONFIG", str(config_file))

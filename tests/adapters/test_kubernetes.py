@@ -16,10 +16,11 @@ import kubeauth
 from kubeauth import ClientConfig, Impersonation, Secret
 from kubeauth.adapters import kubernetes
 from kubeauth.errors import ConfigError, PluginFailed
-from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Received
+from kubeauth.testing import Answer, APIServer, Authority, Received
 from tests.adapters.websockets import Shells, shells
 from tests.support.callers import BlockingPlugin
 from tests.support.residue import no_residue, temporary_files, wait_until
+from tests.support.shell_plugin import ShellPlugin
 
 
 def test_it_is_one_of_theirs(server: APIServer) -> None:
@@ -55,7 +56,7 @@ def test_fifty_threads_cause_one_run(server: APIServer, tmp_path: Path) -> None:
 def test_a_401_with_an_invalid_length_is_repeated_on_another_connection(
     server: APIServer, tmp_path: Path, length: str
 ) -> None:
-    plugin = PluginScript(tmp_path)
+    plugin = ShellPlugin(tmp_path)
     plugin.answer(token="old")
     server.tokens |= {"old": "alice", "new": "alice"}
 
@@ -103,7 +104,7 @@ def test_dynamic_client(server: APIServer, tmp_path: Path) -> None:
     server.on("GET", "/api", Answer(body={"kind": "APIVersions", "versions": ["v1"]}))
     server.on("GET", "/apis", Answer(body={"kind": "APIGroupList", "groups": []}))
     server.on("GET", "/api/v1", Answer(body=resources))
-    plugin = PluginScript(tmp_path)
+    plugin = ShellPlugin(tmp_path)
     plugin.answer(token="alices-token")
     config = kubeauth.load_config(server.kubeconfig({"exec": plugin.exec_config()}))
     with kubernetes.api_client(config) as api:
@@ -140,7 +141,7 @@ class TestStream:
         return ClientConfig(**({"server": shells.url, "ca_data": shells.authority.pem} | fields))
 
     def test_with_a_token_of_a_plugin(self, shells: Shells, tmp_path: Path) -> None:
-        plugin = PluginScript(tmp_path)
+        plugin = ShellPlugin(tmp_path)
         plugin.answer(token="t1")
         stanza = plugin.exec_config()
         config = kubeauth.load_config({
@@ -186,7 +187,7 @@ class TestStream:
 
     def test_requests_go_on_as_before(self, server: APIServer, tmp_path: Path) -> None:
         """Also after one that failed: stream() changes the client while it is at work."""
-        plugin = PluginScript(tmp_path)
+        plugin = ShellPlugin(tmp_path)
         plugin.answer(exit_code=3)
         config = kubeauth.load_config(server.kubeconfig({"exec": plugin.exec_config()}))
         with kubernetes.api_client(config) as api:

@@ -16,12 +16,13 @@ import pytest
 
 import kubeauth
 from kubeauth import ClientConfig, Impersonation, Secret
-from kubeauth.testing import Answer, APIServer, Authority, PluginScript
+from kubeauth.testing import Answer, APIServer, Authority
 from tests.adapters.generated import GENERATED, Generated
 from tests.adapters.websockets import Shells, shells
 from tests.support.callers import BlockingPlugin
 from tests.support.proxy_servers import Proxy
 from tests.support.residue import descriptors, no_residue
+from tests.support.shell_plugin import ShellPlugin
 
 
 @pytest.fixture(params=[each for each in GENERATED if each.is_async], ids=str)
@@ -239,7 +240,7 @@ class TestWebSockets:
     def test_a_revoked_token_costs_nobody_a_connection(
         self, generated: Generated, shells: Shells, tmp_path: Path
     ) -> None:
-        plugin = PluginScript(tmp_path)
+        plugin = ShellPlugin(tmp_path)
         plugin.answer(token="t1")
 
         def welcome(asked: Any) -> bool:

@@ -20,6 +20,7 @@ from tests.support import oidc
 from tests.support.oidc_issuer import Issuer
 from tests.support.proxy_servers import Proxy
 from tests.support.residue import no_residue, wait_until
+from tests.support.shell_plugin import ShellPlugin
 
 pytestmark = pytest.mark.parametrize("runtime", RUNTIMES)
 
@@ -222,7 +223,7 @@ def test_one_that_is_told_of_the_cluster_is_run_for_each(
 
 
 def test_a_certificate_of_a_plugin_is_shown(runtime: str, authority: Authority, tmp_path: Path) -> None:
-    plugin, pair = PluginScript(tmp_path), authority.client("carol")
+    plugin, pair = ShellPlugin(tmp_path), authority.client("carol")
     plugin.answer(certificate=pair.certificate, key=pair.key)
     with APIServer(authority=authority, require_certificate=True) as server:
         document = equal_contexts(server, 5, {"exec": plugin.exec_config()}).document
@@ -234,7 +235,7 @@ def test_a_certificate_of_a_plugin_is_shown(runtime: str, authority: Authority, 
 def test_a_plugin_that_fails_is_run_once_and_all_its_contexts_say_why(
     runtime: str, server: APIServer, tmp_path: Path
 ) -> None:
-    plugin, made = PluginScript(tmp_path), Fleet()
+    plugin, made = ShellPlugin(tmp_path), Fleet()
     plugin.answer(exit_code=3, stderr="no such session")
     for number in range(20):
         made.add(f"c{number}", server, {"exec": plugin.exec_config()} if number % 2 else None)
@@ -277,7 +278,7 @@ def test_no_plugin_asks_a_person(runtime: str, server: APIServer, tmp_path: Path
 
 
 def test_a_policy_keeps_a_plugin_from_running(runtime: str, server: APIServer, tmp_path: Path) -> None:
-    plugin = PluginScript(tmp_path)
+    plugin = ShellPlugin(tmp_path)
     document = equal_contexts(server, 2, {"exec": plugin.exec_config()}).document
     report = ask(
         runtime, "/version", kubeconfig=document, plugin_policy=kubeauth.PluginPolicy.deny_all()
@@ -319,7 +320,7 @@ class TestA401:
     def test_of_a_credential_from_before_the_call_is_worth_one_run(
         self, runtime: str, server: APIServer, tmp_path: Path
     ) -> None:
-        plugin = PluginScript(tmp_path)
+        plugin = ShellPlugin(tmp_path)
         plugin.answer(token="alices-token")
         document = equal_contexts(server, 12, {"exec": plugin.exec_config()}).document
         assert ask(runtime, "/version", kubeconfig=document).ok
@@ -332,7 +333,7 @@ class TestA401:
     def test_of_one_that_is_as_new_as_the_call_is_worth_none(
         self, runtime: str, server: APIServer, tmp_path: Path
     ) -> None:
-        plugin = PluginScript(tmp_path)
+        plugin = ShellPlugin(tmp_path)
         plugin.answer(token="unknown")
         report = ask(
             runtime,
@@ -348,7 +349,7 @@ class TestA401:
     def test_with_a_plugin_that_fails_now_is_the_answer(
         self, runtime: str, server: APIServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        plugin = PluginScript(tmp_path)
+        plugin = ShellPlugin(tmp_path)
         plugin.answer(token="alices-token")
         document = equal_contexts(server, 6, {"exec": plugin.exec_config()}).document
         assert ask(runtime, "/version", kubeconfig=document).ok
@@ -394,7 +395,7 @@ def test_who_takes_no_answers_is_not_swamped_with_them(runtime: str, server: API
 def test_the_policy_of_a_kuberc_counts(
     runtime: str, server: APIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plugin = PluginScript(tmp_path)
+    plugin = ShellPlugin(tmp_path)
     (tmp_path / "kuberc").write_text(
         "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: DenyAll\n"
     )

@@ -13,12 +13,13 @@ import pytest
 
 from kubeauth import ClientConfig, PluginPolicy, load_config
 from kubeauth._proxy._sending import Sending
-from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Received
+from kubeauth.testing import Answer, APIServer, Authority, Received
 from tests.proxy.conftest import Proxied
 from tests.proxy.serving import PATIENCE, code_of, get
 from tests.support.proxy_servers import Proxy as ForwardProxy
 from tests.support.raw_server import RawServer, ServerConnection, always
 from tests.support.residue import wait_until
+from tests.support.shell_plugin import ShellPlugin
 
 
 def echo(request: Received) -> Answer:
@@ -160,7 +161,7 @@ def test_the_server_is_told_at_once_when_somebody_leaves(proxied: Proxied, said:
 def test_a_short_body_is_sent_again_when_the_credential_is_refused(
     proxied: Proxied, api: APIServer, tmp_path: Path
 ) -> None:
-    plugin = PluginScript(tmp_path)
+    plugin = ShellPlugin(tmp_path)
     plugin.answer(token="old")
     proxy = proxied(load_config(api.kubeconfig({"exec": plugin.exec_config()})))
     assert proxy.get("/echo").status_code == 401  # it has nothing else to offer
@@ -174,7 +175,7 @@ def test_what_is_sent_again_and_what_is_not(
     proxied: Proxied, api: APIServer, tmp_path: Path, length: int, code: int
 ) -> None:
     """A long body is on its way before anybody knows what is said to it. The next request is fine."""
-    plugin = PluginScript(tmp_path)
+    plugin = ShellPlugin(tmp_path)
     plugin.answer(token="old")
     api.tokens["old"] = "alice"
     proxy = proxied(load_config(api.kubeconfig({"exec": plugin.exec_config()})))
@@ -313,7 +314,7 @@ def test_a_server_of_somebody_else(proxied: Proxied, api: APIServer) -> None:
 def test_a_plugin_that_fails(
     proxied: Proxied, api: APIServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    plugin = PluginScript(tmp_path)
+    plugin = ShellPlugin(tmp_path)
     plugin.answer(token="the-secret", exit_code=3, stdout="the-secret", stderr="log in as alice@example.test")
     proxy = proxied(load_config(api.kubeconfig({"exec": plugin.exec_config()})))
     answer = proxy.get("/version")
@@ -327,7 +328,7 @@ def test_a_plugin_that_fails(
 
 
 def test_a_plugin_that_is_not_allowed(proxied: Proxied, api: APIServer, tmp_path: Path) -> None:
-    document = api.kubeconfig({"exec": PluginScript(tmp_path).exec_config()})
+    document = api.kubeconfig({"exec": ShellPlugin(tmp_path).exec_config()})
     answer = proxied(load_config(document, plugin_policy=PluginPolicy.deny_all())).get("/version")
     assert answer.status_code == 500
 

@@ -12,18 +12,19 @@ import httpx
 import pytest
 
 from kubeauth import ClientConfig, load_config
-from kubeauth.testing import Answer, APIServer, Authority, PluginScript, Received
+from kubeauth.testing import Answer, APIServer, Authority, Received
 from tests.proxy.conftest import Proxied
 from tests.proxy.serving import PATIENCE, Proxy
 from tests.support.issuer import Issuer, RequestRecorder, authenticate, sent_now
 from tests.support.residue import no_residue, wait_until
+from tests.support.shell_plugin import ShellPlugin
 
 
 def test_a_watch_goes_on_across_three_rotations(
     proxied: Proxied, authority: Authority, tmp_path: Path
 ) -> None:
     """The certificate is another one each time, and so are the connections. The watch keeps its own."""
-    plugin = PluginScript(tmp_path)
+    plugin = ShellPlugin(tmp_path)
     refused: set[str] = set()
 
     def who(request: Received) -> str | None:
@@ -56,7 +57,7 @@ def test_a_watch_goes_on_across_three_rotations(
     assert len(plugin.runs) == len(names)
 
 
-def give(plugin: PluginScript, authority: Authority, name: str) -> None:
+def give(plugin: ShellPlugin, authority: Authority, name: str) -> None:
     pair = authority.client(name)
     plugin.answer(certificate=pair.certificate, key=pair.key)
 

@@ -76,6 +76,7 @@ class ShellPlugin:
         certificate: bytes | None = None,
         key: bytes | None = None,
         expires_in: float | None = None,
+        stdout: str | None = None,
         stderr: str = "",
         exit_code: int = 0,
         sleep: float = 0.0,
@@ -83,8 +84,9 @@ class ShellPlugin:
         """As `PluginScript.answer`, but the credential expires in `expires_in` seconds from now."""
         pair = KeyPair(certificate, key) if certificate is not None and key is not None else None
         expires = None if expires_in is None else datetime.now(UTC).timestamp() + expires_in
-        output = "" if exit_code else credential(token, pair, expires=expires)
-        self.set_output(output, exit_code, stderr=stderr, sleep=sleep)
+        if stdout is None:
+            stdout = "" if exit_code else credential(token, pair, expires=expires)
+        self.set_output(stdout, exit_code, stderr=stderr, sleep=sleep)
 
     def exec_config(self, arguments: Sequence[str] = (), **fields: Any) -> dict[str, Any]:
         """Return `users[].user.exec` for a kubeconfig; `fields` override or extend it."""

@@ -12,17 +12,18 @@ import anyio
 import pytest
 
 from kubeauth import load_config
-from kubeauth.testing import Answer, APIServer, FakeClock, PluginScript, Received
+from kubeauth.testing import Answer, APIServer, FakeClock, Received
 from tests.support.callers import BlockingPlugin
 from tests.support.clients import ClientVariant
 from tests.support.residue import no_residue, wait_until
+from tests.support.shell_plugin import ShellPlugin
 
 pytestmark = pytest.mark.every_variant
 
 
 @pytest.fixture
-def plugin(tmp_path: Path) -> PluginScript:
-    plugin = PluginScript(tmp_path)
+def plugin(tmp_path: Path) -> ShellPlugin:
+    plugin = ShellPlugin(tmp_path)
     plugin.answer(token="old")
     return plugin
 
@@ -45,14 +46,14 @@ def reject_old_token(server: APIServer, rejection: Answer | Callable[[], Answer]
     server.on("GET", "/guarded", respond)
 
 
-def config(server: APIServer, plugin: PluginScript) -> Any:
+def config(server: APIServer, plugin: ShellPlugin) -> Any:
     document = server.kubeconfig({"exec": plugin.exec_config()})
     # Credentials from a kubeconfig are not sent to an http server, so the server is replaced afterwards.
     loaded = load_config({**document, "clusters": [{"name": "local", "cluster": {"server": "https://h"}}]})
     return replace(loaded, server=server.url)
 
 
-def get_guarded(client: Any, plugin: PluginScript) -> Any:
+def get_guarded(client: Any, plugin: ShellPlugin) -> Any:
     """GET /guarded with the cached token "old"; the next run of the plugin returns "new"."""
     assert client.get("/version").status_code == 200
     plugin.answer(token="new")
@@ -60,7 +61,7 @@ def get_guarded(client: Any, plugin: PluginScript) -> Any:
 
 
 def test_a_short_401_body_is_read_and_its_connection_reused(
-    variant: ClientVariant, server: APIServer, plugin: PluginScript, clock: FakeClock
+    variant: ClientVariant, server: APIServer, plugin: ShellPlugin, clock: FakeClock
 ) -> None:
     reject_old_token(server, Answer(401, {"reason": "Unauthorized"}))
     with no_residue(), variant.client(config(server, plugin), clock=clock) as client:
@@ -69,7 +70,7 @@ def test_a_short_401_body_is_read_and_its_connection_reused(
 
 
 def test_the_connection_of_a_long_401_body_is_closed(
-    variant: ClientVariant, server: APIServer, plugin: PluginScript, clock: FakeClock
+    variant: ClientVariant, server: APIServer, plugin: ShellPlugin, clock: FakeClock
 ) -> None:
     def endless() -> Answer:
         return Answer(401, chunks=(b"x" * 65536 for _ in itertools.count()))
@@ -83,7 +84,7 @@ def test_the_connection_of_a_long_401_body_is_closed(
 
 
 def test_a_truncated_401_body_is_ignored(
-    variant: ClientVariant, server: APIServer, plugin: PluginScript, clock: FakeClock
+    variant: ClientVariant, server: APIServer, plugin: ShellPlugin, clock: FakeClock
 ) -> None:
     reject_old_token(server, Answer(401, b"short", headers={"Content-Length": "100", "Connection": "close"}))
     with no_residue(), variant.client(config(server, plugin), clock=clock) as client:
@@ -127,7 +128,7 @@ def test_a_401_response_is_closed_if_the_caller_is_cancelled(
 
 
 def test_a_503_does_not_reset_the_rate_limit_of_plugin_runs(
-    variant: ClientVariant, server: APIServer, plugin: PluginScript, clock: FakeClock
+    variant: ClientVariant, server: APIServer, plugin: ShellPlugin, clock: FakeClock
 ) -> None:
     """Otherwise a server that sends 401 and 503 alternately would cause a run for each request."""
     responses = itertools.cycle([Answer(401), Answer(503)])

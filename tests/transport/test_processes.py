@@ -20,9 +20,10 @@ import yaml
 import kubeauth
 import kubeauth.httpx2
 from kubeauth.errors import ConfigError
-from kubeauth.testing import Answer, APIServer, PluginScript
+from kubeauth.testing import Answer, APIServer
 from tests.support.clients import ClientVariant
 from tests.support.processes import TASKS
+from tests.support.shell_plugin import ShellPlugin
 
 METHODS = ["spawn", "forkserver", "fork"]
 TOKEN = "s3ntinel-token"
@@ -31,14 +32,14 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="requires os.for
 
 
 @pytest.fixture
-def plugin(tmp_path: Path) -> PluginScript:
-    script = PluginScript(tmp_path)
+def plugin(tmp_path: Path) -> ShellPlugin:
+    script = ShellPlugin(tmp_path)
     script.answer(token=TOKEN)
     return script
 
 
 @pytest.fixture
-def kubeconfig(server: APIServer, plugin: PluginScript, tmp_path: Path) -> str:
+def kubeconfig(server: APIServer, plugin: ShellPlugin, tmp_path: Path) -> str:
     server.tokens[TOKEN] = "alice"
     exec_config = plugin.exec_config(env=[{"name": "SETTING", "value": "s3ntinel-variable"}])
     document = server.kubeconfig({"exec": exec_config, "as": "dave"})
@@ -48,7 +49,7 @@ def kubeconfig(server: APIServer, plugin: PluginScript, tmp_path: Path) -> str:
     return str(path)
 
 
-def run_program(how: str, method: str, kubeconfig: str, plugin: PluginScript) -> Any:
+def run_program(how: str, method: str, kubeconfig: str, plugin: ShellPlugin) -> Any:
     """Run tests.support.processes and return its JSON output."""
     completed = subprocess.run(
         [sys.executable, "-m", "tests.support.processes", how, method, kubeconfig],
@@ -64,7 +65,7 @@ def run_program(how: str, method: str, kubeconfig: str, plugin: PluginScript) ->
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("how", ["by_process", "by_pool", "by_executor"])
 def test_a_config_is_sent_to_other_processes_and_each_runs_the_plugin_once(
-    how: str, method: str, kubeconfig: str, plugin: PluginScript, server: APIServer
+    how: str, method: str, kubeconfig: str, plugin: ShellPlugin, server: APIServer
 ) -> None:
     results = run_program(how, method, kubeconfig, plugin)
 
@@ -82,7 +83,7 @@ def test_a_config_is_sent_to_other_processes_and_each_runs_the_plugin_once(
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_client_cannot_be_sent_to_another_process(
-    method: str, kubeconfig: str, plugin: PluginScript
+    method: str, kubeconfig: str, plugin: ShellPlugin
 ) -> None:
     messages = run_program("refused", method, kubeconfig, plugin)
 
@@ -93,7 +94,7 @@ def test_a_client_cannot_be_sent_to_another_process(
 
 
 def test_a_server_that_forks_runs_the_plugin_once_for_each_process(
-    kubeconfig: str, plugin: PluginScript, server: APIServer
+    kubeconfig: str, plugin: ShellPlugin, server: APIServer
 ) -> None:
     results = run_program("prefork", "fork", kubeconfig, plugin)
     assert results == [[200] * 100] * 5
@@ -101,7 +102,7 @@ def test_a_server_that_forks_runs_the_plugin_once_for_each_process(
 
 
 def test_forked_children_use_the_credential_cached_before_the_fork(
-    kubeconfig: str, plugin: PluginScript
+    kubeconfig: str, plugin: ShellPlugin
 ) -> None:
     results = run_program("warm_prefork", "fork", kubeconfig, plugin)
     assert results == [[200] * 100] * 5
@@ -214,7 +215,7 @@ def test_pickled_errors_after_a_redirect_contain_no_credential(
 
 
 def test_a_pickled_error_of_a_retry_after_a_401_contains_no_credential(
-    variant: ClientVariant, server: APIServer, plugin: PluginScript
+    variant: ClientVariant, server: APIServer, plugin: ShellPlugin
 ) -> None:
     server.on("GET", "/redirect", Answer(307, headers={"Location": "/closed"}))
     server.on("GET", "/closed", Answer(hang_up=True))

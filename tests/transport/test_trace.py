@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 import kubeauth
-from kubeauth.testing import APIServer, PluginScript
+from kubeauth.testing import APIServer
+from tests.support.shell_plugin import ShellPlugin
 
 PACKAGE = Path(kubeauth.__file__).parent
 
@@ -39,7 +40,7 @@ class Cluster:
 
     def __init__(self, server: APIServer, directory: Path) -> None:
         self.server = server
-        self.plugin = PluginScript(directory)
+        self.plugin = ShellPlugin(directory)
         self.plugin.answer(token="t1", expires_in=3600)
         self.client = kubeauth.Client(
             kubeauth.load_config(server.kubeconfig({"exec": self.plugin.exec_config()}))
@@ -104,7 +105,7 @@ class FrameRecorder(httpx.BaseTransport):
 
 
 def test_at_most_three_frames_between_handle_request_and_the_underlying_transport(tmp_path: Path) -> None:
-    plugin = PluginScript(tmp_path)
+    plugin = ShellPlugin(tmp_path)
     plugin.answer(token="t1")
     statuses = iter([200, 401, 200, 200])
 

@@ -14,8 +14,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from kubeauth import ClientConfig, load_config
 from kubeauth.errors import ClientCertificateError, ServerCertificateError, TLSError
-from kubeauth.testing import APIServer, Authority, PluginScript
+from kubeauth.testing import APIServer, Authority
 from tests.support.clients import ClientVariant
+from tests.support.shell_plugin import ShellPlugin
 
 YESTERDAY = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
 
@@ -204,7 +205,7 @@ class TestServersThatRequireACertificate:
         self, variant: ClientVariant, authority: Authority, tmp_path: Path
     ) -> None:
         """The error names the plugin, which did not return a certificate."""
-        plugin = PluginScript(tmp_path, "get-token")
+        plugin = ShellPlugin(tmp_path, name="get-token")
         plugin.answer(token="t1")
         with APIServer(authority=authority, require_certificate=True) as server:
             config = load_config(server.kubeconfig({"exec": plugin.exec_config()}))
@@ -220,7 +221,7 @@ class TestServersThatRequireACertificate:
         self, variant: ClientVariant, authority: Authority, tmp_path: Path
     ) -> None:
         """The Authorization header of the caller is used, so the error does not name the plugin."""
-        plugin = PluginScript(tmp_path)
+        plugin = ShellPlugin(tmp_path)
         with APIServer(authority=authority, require_certificate=True) as server:
             config = load_config(server.kubeconfig({"exec": plugin.exec_config()}))
             with variant.client(config) as client, pytest.raises(ClientCertificateError) as caught:
@@ -232,7 +233,7 @@ class TestServersThatRequireACertificate:
     def test_the_plugin_returns_a_certificate_of_another_ca(
         self, variant: ClientVariant, authority: Authority, tmp_path: Path
     ) -> None:
-        plugin, pair = PluginScript(tmp_path), Authority("other").client("mallory")
+        plugin, pair = ShellPlugin(tmp_path), Authority("other").client("mallory")
         plugin.answer(certificate=pair.certificate, key=pair.key)
         with APIServer(authority=authority, require_certificate=True) as server:
             config = load_config(server.kubeconfig({"exec": plugin.exec_config()}))
