@@ -821,17 +821,22 @@ class TestEventLoops:
         """Each read returns one TLS record; none of them waits, since all records have been received."""
         records, size = 100, 100
         turns = 0
+        head_received = threading.Event()
 
         def handle(connection: ServerConnection) -> None:
             connection.read_request()
             connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (records * size))
+            assert head_received.wait(LONG_TIMEOUT)
             for _ in range(records):
                 connection.send(b"x" * size)
             connection.wait_closed()
 
         def are_all_received(stream: socket.socket) -> bool:
             with socket.socket(fileno=os.dup(stream.fileno())) as duplicate:
-                encrypted = duplicate.recv(2**20, socket.MSG_PEEK)
+                try:
+                    encrypted = duplicate.recv(2**20, socket.MSG_PEEK)
+                except BlockingIOError:  # nothing yet
+                    return False
             return len(encrypted) >= records * (5 + size + 16)  # each has a header and a tag
 
         async def count_turns() -> None:
@@ -846,6 +851,7 @@ class TestEventLoops:
                 transport=transport, base_url=server.url, timeout=LONG_TIMEOUT
             ) as client:
                 async with client.stream("GET", "/") as response, anyio.create_task_group() as group:
+                    head_received.set()
                     network = response.extensions["network_stream"]
                     wait_until(lambda: are_all_received(network.get_extra_info("socket")))
                     group.start_soon(count_turns)
