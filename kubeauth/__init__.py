@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kubeauth import metrics as metrics
     from kubeauth import plugin as plugin
     from kubeauth import registry as registry
+    from kubeauth import schemas as schemas
     from kubeauth import testing as testing
     from kubeauth import transports as transports
     from kubeauth._client import AsyncClient as AsyncClient
@@ -70,6 +71,7 @@ __all__ = [
     "metrics",
     "plugin",
     "registry",
+    "schemas",
     "ssl_context",
     "transports",
 ]
@@ -106,6 +108,7 @@ _MODULES = (
     "metrics",
     "plugin",
     "registry",
+    "schemas",
     "testing",
 )
 

@@ -6,14 +6,16 @@ import binascii
 import os.path
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kubeauth._config.kubeconfig import AuthProvider, User
 from kubeauth._config.urls import InvalidURL, parse_server_url, redact_url
 from kubeauth._config.validate import FindOpenProblem, redact_path
 from kubeauth._field_types import check_fields, field_types
 from kubeauth._secret import HIDDEN, Secret
 from kubeauth.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from kubeauth.schemas._kubeconfig import AuthProvider, User
 
 ISSUER, CLIENT_ID, CLIENT_SECRET = "idp-issuer-url", "client-id", "client-secret"
 ID_TOKEN, REFRESH_TOKEN = "id-token", "refresh-token"

@@ -9,15 +9,16 @@ from typing import Self
 
 from kubeauth._config.client_config import ClientConfig
 from kubeauth._config.environment import Environment
-from kubeauth._config.files import LoadedFiles, find_kubeconfig_paths, make_absolute
-from kubeauth._config.kubeconfig import Context, Kubeconfig
+from kubeauth._config.files import find_kubeconfig_paths, make_absolute
+from kubeauth._config.kubeconfig import LoadedFiles
 from kubeauth._config.kuberc import load_kuberc_policy
 from kubeauth._config.loader import Loader, decode_source, is_document_text
 from kubeauth._config.resolve import merge_kubeconfigs
 from kubeauth._exec.config import PluginPolicy
 from kubeauth.errors import KubeConfigError
+from kubeauth.schemas._kubeconfig import Context, Kubeconfig
 
-Source = str | os.PathLike[str] | bytes | Mapping[str, object] | None
+Source = str | os.PathLike[str] | bytes | Mapping[str, object] | Kubeconfig | None
 """The type of the `source` argument of load_config."""
 
 

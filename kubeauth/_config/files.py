@@ -1,19 +1,18 @@
-"""Read local files with a size limit: kubeconfigs (K13-K16), token files, PEM files."""
+"""Find kubeconfigs (K13), and read token files, PEM files and others with a size limit."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kubeauth._config.environment import Environment
-from kubeauth._config.kubeconfig import KUBECONFIG_LIMIT, Kubeconfig, decode_bytes
 from kubeauth._config.validate import redact_path
 from kubeauth._secret import Secret
-from kubeauth.errors import Problem, TokenFileError
+from kubeauth.errors import TokenFileError
 
 SMALL_FILE_LIMIT = 2**20
+KUBECONFIG_LIMIT = 32 * 2**20
 _INVALID_PATH = "the path contains invalid characters"
 
 
@@ -101,63 +100,6 @@ def find_kubeconfig_paths(environment: Environment) -> KubeconfigPaths:
         paths = dict.fromkeys(path_list.split(environment.path_list_separator))
         return KubeconfigPaths(tuple(paths), from_environment=True)
     return KubeconfigPaths((environment.join_home(".kube", "config"),), from_environment=False)
-
-
-def read_kubeconfig(path: str) -> Kubeconfig | list[Problem] | None:
-    """Read and decode one file; None if it does not exist.
-
-    Problems are returned and not raised, so that no traceback refers to the content of the file.
-    """
-    try:
-        data = read_file(path, limit=KUBECONFIG_LIMIT)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        message = f'error loading config file "{path}": cannot read it: {describe_os_error(error)}'
-        return [Problem(message, path, hint="Check the path and its permissions.")]
-    decoded = decode_bytes(data, origin=path)
-    if isinstance(decoded, Kubeconfig):
-        return decoded
-    return [
-        Problem(
-            f'error loading config file "{path}": {_field_prefix(problem)}{problem.message}',
-            path,
-            problem.field,
-            problem.hint,
-        )
-        for problem in decoded
-    ]
-
-
-def _field_prefix(problem: Problem) -> str:
-    return f"{problem.field}: " if problem.field else ""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedFiles:
-    """The decoded kubeconfigs, the files that do not exist, and the problems of invalid files."""
-
-    configs: tuple[Kubeconfig, ...]
-    missing: tuple[str, ...]
-    problems: tuple[Problem, ...]
-
-
-def read_kubeconfigs(paths: Sequence[str]) -> LoadedFiles:
-    """Read all files. Skip missing files, and collect the problems of invalid ones (K15, K16)."""
-    configs: list[Kubeconfig] = []
-    missing: list[str] = []
-    problems: list[Problem] = []
-    for path in paths:
-        if not path:
-            continue
-        result = read_kubeconfig(make_absolute(path))
-        if result is None:
-            missing.append(path)
-        elif isinstance(result, Kubeconfig):
-            configs.append(result)
-        else:
-            problems.extend(result)
-    return LoadedFiles(tuple(configs), tuple(missing), tuple(problems))
 
 
 def read_raw_token(path: str) -> Secret[str]:

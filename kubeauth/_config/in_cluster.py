@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+from typing import TYPE_CHECKING
 
 from kubeauth._config.client_config import ClientConfig, ConfigOrigin, set_origin
 from kubeauth._config.environment import Environment
 from kubeauth._config.files import describe_os_error, read_file, split_pem_certificates
-from kubeauth._config.kubeconfig import Overrides
 from kubeauth._config.urls import InvalidURL, parse_server_url
 from kubeauth._secret import Secret
 from kubeauth.errors import InClusterError
+
+if TYPE_CHECKING:
+    from kubeauth._config.kubeconfig import Overrides
 
 logger = logging.getLogger("kubeauth.config")
 
@@ -22,7 +25,7 @@ def in_cluster_config() -> ClientConfig:
     It uses the pod's service account. Raises InClusterError outside a pod, or if the token of the service
     account is not mounted.
     """
-    return load_in_cluster(Environment(), Overrides())
+    return load_in_cluster(Environment())
 
 
 def is_in_cluster(environment: Environment) -> bool:
@@ -47,7 +50,7 @@ def read_in_cluster_namespace(environment: Environment) -> str:
     return namespace or "default"
 
 
-def load_in_cluster(environment: Environment, overrides: Overrides) -> ClientConfig:
+def load_in_cluster(environment: Environment, overrides: Overrides | None = None) -> ClientConfig:
     """Load the pod's configuration, with the few overrides that apply to it (K67)."""
     host = environment.environ.get("KUBERNETES_SERVICE_HOST", "")
     port = environment.environ.get("KUBERNETES_SERVICE_PORT", "")
@@ -60,11 +63,15 @@ def load_in_cluster(environment: Environment, overrides: Overrides) -> ClientCon
     token: Secret[str] | None = _read_token(token_file)
     ca_file = _find_ca_file(os.path.join(environment.service_account_dir, "ca.crt"))
     address = f"[{host}]:{port}" if ":" in host or "%" in host else f"{host}:{port}"
-    user, cluster = overrides.user_info, overrides.cluster_info
-    if user.token or user.token_file:
-        token, token_file = user.token or None, user.token_file
+    server, namespace = f"https://{address}", ""
+    if overrides:
+        user, cluster = overrides.user_info, overrides.cluster_info
+        if user.token or user.token_file:
+            token, token_file = user.token or None, user.token_file
+        server, ca_file = cluster.server or server, cluster.certificate_authority or ca_file
+        namespace = overrides.namespace
     try:
-        server = parse_server_url(cluster.server or f"https://{address}")
+        server = parse_server_url(server)
     except InvalidURL as error:
         raise InClusterError(
             f"unable to load in-cluster configuration: invalid server: {error}. "
@@ -72,8 +79,8 @@ def load_in_cluster(environment: Environment, overrides: Overrides) -> ClientCon
         ) from None
     config = ClientConfig(
         server=server,
-        namespace=overrides.namespace or read_in_cluster_namespace(environment),
-        ca_file=cluster.certificate_authority or ca_file,
+        namespace=namespace or read_in_cluster_namespace(environment),
+        ca_file=ca_file,
         token=token,
         token_file=token_file or None,
     )

@@ -1,104 +1,15 @@
-"""The entries of a kubeconfig as dataclasses, and the decoder that builds them. Nothing is validated here."""
+"""Read kubeconfigs from files (K13-K16), text or parsed documents, and validate their fields (K1-K12)."""
 
 from __future__ import annotations
 
-import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-from kubeauth._parsing import (
-    MAX_PROBLEMS,
-    DocumentError,
-    Fields,
-    Findings,
-    Json,
-    copy_plain,
-    describe_type,
-    read_document,
-)
-from kubeauth._secret import FrozenDict, HiddenDict, Secret
+from kubeauth._config.files import KUBECONFIG_LIMIT, describe_os_error, make_absolute, read_file
+from kubeauth._parsing import DocumentError, Json, copy_plain, read_document
+from kubeauth._parsing.models import MAX_PROBLEMS, describe_type, validate_document
 from kubeauth.errors import Problem
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
-    # URLs may contain a password, so they are not printed.
-    server: str = field(default="", repr=False)
-    tls_server_name: str = ""
-    insecure_skip_tls_verify: bool = False
-    certificate_authority: str = field(default="", repr=False)
-    certificate_authority_data: bytes = field(default=b"", repr=False)
-    proxy_url: str = field(default="", repr=False)
-    disable_compression: bool = False
-    extensions: Mapping[str, Json] = field(default_factory=dict[str, Json], repr=False)
-    origin: str = ""
-    """Path of the file the entry came from; empty for bytes, a dict or an override."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuthProvider:
-    name: str = ""
-    config: Mapping[str, str] = field(default_factory=lambda: HiddenDict[str, str]())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecEntry:
-    """`users[].user.exec`, with the default of interactiveMode applied (K12)."""
-
-    command: str = ""
-    args: tuple[str, ...] = field(default=(), repr=False)
-    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    api_version: str = ""
-    install_hint: str = field(default="", repr=False)
-    provide_cluster_info: bool = False
-    interactive_mode: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class User:
-    # Paths are not printed either: users sometimes put the key itself in place of its path.
-    client_certificate: str = field(default="", repr=False)
-    client_certificate_data: bytes = field(default=b"", repr=False)
-    client_key: str = field(default="", repr=False)
-    client_key_data: Secret[bytes] = field(default_factory=lambda: Secret(b""))
-    token: Secret[str] = field(default_factory=lambda: Secret(""))
-    token_file: str = field(default="", repr=False)
-    impersonate: str = ""
-    impersonate_uid: str = ""
-    impersonate_groups: tuple[str, ...] = ()
-    impersonate_extra: Mapping[str, tuple[str, ...]] = field(
-        default_factory=lambda: FrozenDict[str, tuple[str, ...]]()
-    )
-    username: str = ""
-    password: Secret[str] = field(default_factory=lambda: Secret(""))
-    auth_provider: AuthProvider | None = None
-    exec: ExecEntry | None = None
-    origin: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    cluster: str = ""
-    user: str = ""
-    namespace: str = ""
-    origin: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kubeconfig:
-    """The content of one file, or of several merged files."""
-
-    clusters: Mapping[str, Cluster] = field(default_factory=dict[str, Cluster])
-    users: Mapping[str, User] = field(default_factory=dict[str, User])
-    contexts: Mapping[str, Context] = field(default_factory=dict[str, Context])
-    current_context: str = ""
-    current_context_origin: str = ""
-    origins: tuple[str, ...] = ()
-    """Paths of its files."""
-
-    def __repr__(self) -> str:
-        return f"<Kubeconfig: {len(self.contexts)} contexts, current {self.current_context!r}>"
+from kubeauth.schemas._kubeconfig import NOT_A_KUBECONFIG_HINT, Cluster, Kubeconfig, Origin, User
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,172 +26,21 @@ class Overrides:
     """Used where the files have no value: a caller can set a default server here (K57)."""
 
 
-KUBECONFIG_LIMIT = 32 * 2**20
-
-_T = TypeVar("_T")
-
-EXEC_GROUP = "client.authentication.k8s.io"
-# interactiveMode is required in v1, and optional in the older versions (K12).
-_IF_AVAILABLE_BY_DEFAULT = (f"{EXEC_GROUP}/v1beta1", f"{EXEC_GROUP}/v1alpha1")
-
-_NOT_A_KUBECONFIG_HINT = "Is this the right file? A kubeconfig starts with apiVersion: v1 and kind: Config."
-
-
 def decode(document: Json, *, origin: str = "") -> Kubeconfig | list[Problem]:
-    """Decode `document`, or return all its problems. `origin` is the path of the file."""
-    if document is None:
-        return Kubeconfig(origins=(origin,) if origin else ())
-    if not isinstance(document, dict):
+    """Validate `document`, or return all its problems. `origin` is the path of the file."""
+    path = origin or None
+    if document is not None and not isinstance(document, dict):
         message = f"a kubeconfig must be a mapping, not {describe_type(document)}"
-        return [Problem(message, origin or None, hint=_NOT_A_KUBECONFIG_HINT)]
-    findings = Findings(origin)
-    fields = findings.root(document)
-    versions = fields.string("apiVersion") or "v1", fields.string("kind") or "Config"
-    config = _decode_kubeconfig(fields, origin)
-    if findings.schema_problem_count > MAX_PROBLEMS:
-        message = f"{findings.schema_problem_count:,} fields have the wrong type"
-        return [Problem(message, origin or None, hint=_NOT_A_KUBECONFIG_HINT)]
-    if not findings.schema_problems and versions != ("v1", "Config"):
-        message = "not a kubeconfig: apiVersion and kind must be v1 and Config"
-        field = "apiVersion" if versions[0] != "v1" else "kind"
-        return [Problem(message, origin or None, field, hint=_NOT_A_KUBECONFIG_HINT)]
-    return findings.schema_problems or findings.value_problems or config
-
-
-def _decode_kubeconfig(fields: Fields, origin: str) -> Kubeconfig:
-    preferences = fields.within("preferences")
-    # Both are unused, but values of the wrong type are rejected (K9, K10).
-    preferences.boolean("colors")
-    _decode_extensions(preferences)
-    clusters = _decode_named(
-        fields, "clusters", lambda entry: _decode_cluster(entry.within("cluster"), origin)
+        return [Problem(message, path, hint=NOT_A_KUBECONFIG_HINT)]
+    result = validate_document(
+        Kubeconfig, document, origin=origin, context=Origin(origin) if origin else None
     )
-    users = _decode_named(fields, "users", lambda entry: _decode_user(entry.within("user"), origin))
-    contexts = _decode_named(
-        fields, "contexts", lambda entry: _decode_context(entry.within("context"), origin)
-    )
-    current_context = fields.string("current-context")
-    _decode_extensions(fields)
-    return Kubeconfig(
-        clusters=clusters,
-        users=users,
-        contexts=contexts,
-        current_context=current_context,
-        current_context_origin=origin if current_context else "",
-        origins=(origin,) if origin else (),
-    )
-
-
-def _decode_named(fields: Fields, kind: str, decode_one: Callable[[Fields], _T]) -> dict[str, _T]:
-    """Decode a list of named entries to a dict."""
-    found: dict[str, _T] = {}
-    for entry in fields.each(kind):
-        name = entry.string("name")
-        duplicate = found.get(name) is not None
-        if duplicate:
-            # Truncated, because YAML aliases can repeat a long name thousands of times.
-            entry.add_problem(
-                f'duplicate name "{name:.1000}" in {kind}', "Remove or rename one of the two entries."
-            )
-        value = decode_one(entry)
-        if entry.is_present and not duplicate:
-            found[name] = value
-    return found
-
-
-def _decode_extensions(fields: Fields) -> dict[str, Json]:
-    return _decode_named(fields, "extensions", lambda entry: entry.raw("extension"))
-
-
-def _decode_cluster(fields: Fields, origin: str) -> Cluster:
-    return Cluster(
-        server=fields.string("server"),
-        tls_server_name=fields.string("tls-server-name"),
-        insecure_skip_tls_verify=fields.boolean("insecure-skip-tls-verify"),
-        certificate_authority=fields.string("certificate-authority"),
-        certificate_authority_data=_decode_base64(fields, "certificate-authority-data"),
-        proxy_url=fields.string("proxy-url"),
-        disable_compression=fields.boolean("disable-compression"),
-        extensions=_decode_extensions(fields),
-        origin=origin,
-    )
-
-
-def _decode_user(fields: Fields, origin: str) -> User:
-    user = User(
-        client_certificate=fields.string("client-certificate"),
-        client_certificate_data=_decode_base64(fields, "client-certificate-data"),
-        client_key=fields.string("client-key"),
-        client_key_data=Secret(_decode_base64(fields, "client-key-data")),
-        token=Secret(fields.string("token")),
-        token_file=fields.string("tokenFile"),
-        impersonate=fields.string("as"),
-        impersonate_uid=fields.string("as-uid"),
-        impersonate_groups=fields.strings("as-groups"),
-        impersonate_extra=_decode_extra(fields.within("as-user-extra")),
-        username=fields.string("username"),
-        password=Secret(fields.string("password")),
-        auth_provider=_decode_auth_provider(fields.within("auth-provider")),
-        exec=_decode_exec(fields.within("exec")),
-        origin=origin,
-    )
-    _decode_extensions(fields)
-    return user
-
-
-def _decode_extra(fields: Fields) -> FrozenDict[str, tuple[str, ...]]:
-    return FrozenDict[str, tuple[str, ...]]((key, fields.strings(key)) for key in fields.names())
-
-
-def _decode_auth_provider(fields: Fields) -> AuthProvider | None:
-    if not fields.is_present:
-        return None
-    name, config = fields.string("name"), fields.within("config")
-    return AuthProvider(
-        name=name, config=HiddenDict[str, str]((key, config.string(key)) for key in config.names())
-    )
-
-
-def _decode_exec(fields: Fields) -> ExecEntry | None:
-    if not fields.is_present:
-        return None
-    command, args = fields.string("command"), fields.strings("args")
-    env = tuple((item.string("name"), item.string("value")) for item in fields.each("env"))
-    api_version = fields.string("apiVersion")
-    default_mode = "IfAvailable" if api_version in _IF_AVAILABLE_BY_DEFAULT else ""
-    return ExecEntry(
-        command=command,
-        args=args,
-        env=env,
-        api_version=api_version,
-        install_hint=fields.string("installHint"),
-        provide_cluster_info=fields.boolean("provideClusterInfo"),
-        interactive_mode=fields.string("interactiveMode") or default_mode,
-    )
-
-
-def _decode_context(fields: Fields, origin: str) -> Context:
-    context = Context(
-        cluster=fields.string("cluster"),
-        user=fields.string("user"),
-        namespace=fields.string("namespace"),
-        origin=origin,
-    )
-    _decode_extensions(fields)
-    return context
-
-
-def _decode_base64(fields: Fields, name: str) -> bytes:
-    text = fields.string(name)
-    if not text:
-        return b""
-    try:
-        # Like Go, ignore line breaks and reject all other characters that are not base64.
-        return binascii.a2b_base64(text.replace("\n", "").replace("\r", ""), strict_mode=True)
-    except ValueError:
-        hint = "*-data fields contain base64-encoded PEM; for a path, use the field without -data."
-        fields.add_problem("not valid base64", hint, field=name)
-        return b""
+    if isinstance(result, Kubeconfig):
+        return result
+    if result.type_problem_count > MAX_PROBLEMS:
+        message = f"{result.type_problem_count:,} fields have the wrong type"
+        return [Problem(message, path, hint=NOT_A_KUBECONFIG_HINT)]
+    return result.problems
 
 
 _NOT_A_DOCUMENT_HINT = "A kubeconfig is YAML or JSON text; compare it with the output of: kubectl config view"
@@ -302,3 +62,60 @@ def decode_mapping(document: Mapping[str, object]) -> Kubeconfig | list[Problem]
     except DocumentError as error:
         return [Problem(str(error), hint="Pass the result of yaml.safe_load or json.load.")]
     return decode(copied)
+
+
+def read_kubeconfig(path: str) -> Kubeconfig | list[Problem] | None:
+    """Read and decode one file; None if it does not exist.
+
+    Problems are returned and not raised, so that no traceback refers to the content of the file.
+    """
+    try:
+        data = read_file(path, limit=KUBECONFIG_LIMIT)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        message = f'error loading config file "{path}": cannot read it: {describe_os_error(error)}'
+        return [Problem(message, path, hint="Check the path and its permissions.")]
+    decoded = decode_bytes(data, origin=path)
+    if isinstance(decoded, Kubeconfig):
+        return decoded
+    return [
+        Problem(
+            f'error loading config file "{path}": {_field_prefix(problem)}{problem.message}',
+            path,
+            problem.field,
+            problem.hint,
+        )
+        for problem in decoded
+    ]
+
+
+def _field_prefix(problem: Problem) -> str:
+    return f"{problem.field}: " if problem.field else ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFiles:
+    """The decoded kubeconfigs, the files that do not exist, and the problems of invalid files."""
+
+    configs: tuple[Kubeconfig, ...]
+    missing: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+def read_kubeconfigs(paths: Sequence[str]) -> LoadedFiles:
+    """Read all files. Skip missing files, and collect the problems of invalid ones (K15, K16)."""
+    configs: list[Kubeconfig] = []
+    missing: list[str] = []
+    problems: list[Problem] = []
+    for path in paths:
+        if not path:
+            continue
+        result = read_kubeconfig(make_absolute(path))
+        if result is None:
+            missing.append(path)
+        elif isinstance(result, Kubeconfig):
+            configs.append(result)
+        else:
+            problems.extend(result)
+    return LoadedFiles(tuple(configs), tuple(missing), tuple(problems))

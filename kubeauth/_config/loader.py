@@ -11,17 +11,15 @@ from kubeauth._config.auth_provider import OidcConfig, OidcOptions, build_oidc_c
 from kubeauth._config.client_config import ClientConfig, ConfigOrigin, set_origin
 from kubeauth._config.environment import Environment
 from kubeauth._config.files import (
-    LoadedFiles,
     find_kubeconfig_paths,
     find_open_problem,
     get_working_directory,
     is_shared_path,
     make_absolute,
-    read_kubeconfigs,
     read_raw_token,
 )
 from kubeauth._config.in_cluster import is_in_cluster, load_in_cluster, read_in_cluster_namespace
-from kubeauth._config.kubeconfig import Cluster, Kubeconfig, Overrides, User, decode_bytes, decode_mapping
+from kubeauth._config.kubeconfig import LoadedFiles, Overrides, decode_bytes, decode_mapping, read_kubeconfigs
 from kubeauth._config.kuberc import load_kuberc_policy
 from kubeauth._config.resolve import Selection, build_client_config, merge_kubeconfigs, select
 from kubeauth._config.urls import InvalidURL, parse_server_url, uses_tls
@@ -29,6 +27,7 @@ from kubeauth._config.validate import validate_cluster, validate_tls_options, va
 from kubeauth._exec.config import ExecOptions, PluginPolicy
 from kubeauth._secret import Secret
 from kubeauth.errors import InClusterError, KubeConfigError, Problem, TokenFileError
+from kubeauth.schemas._kubeconfig import Cluster, Kubeconfig, User
 
 logger = logging.getLogger("kubeauth.config")
 
@@ -37,7 +36,7 @@ NO_CONFIG = "no configuration has been provided"
 
 
 def load_config(
-    source: str | os.PathLike[str] | bytes | Mapping[str, object] | None = None,
+    source: str | os.PathLike[str] | bytes | Mapping[str, object] | Kubeconfig | None = None,
     *,
     context: str | None = None,
     cluster: str | None = None,
@@ -51,8 +50,8 @@ def load_config(
 
     Without `source`, load the merged files in KUBECONFIG, else ~/.kube/config, else the in-cluster
     configuration. With a path, load only that file, which must exist. `source` may also be the content of a
-    kubeconfig, as bytes (YAML or JSON) or as a parsed document; relative paths in it are relative to the
-    working directory.
+    kubeconfig: bytes (YAML or JSON), a parsed document, or a `kubeauth.schemas.Kubeconfig`. Relative paths in
+    it are relative to the working directory.
 
     `context`, `cluster`, `user` and `namespace` override what the kubeconfig selects. `plugin_policy` decides
     which exec plugins may run; without it, the policy in the user's kuberc applies. `exec_options` say how an
@@ -133,6 +132,8 @@ def is_document_text(source: str | os.PathLike[str]) -> bool:
 
 def decode_source(source: object) -> Kubeconfig | list[Problem]:
     """Decode a kubeconfig that is not in a file, or return its problems."""
+    if isinstance(source, Kubeconfig):
+        return source
     if isinstance(source, Mapping):
         return decode_mapping(source)
     if isinstance(source, bytes | bytearray | memoryview):
@@ -143,7 +144,8 @@ def decode_source(source: object) -> Kubeconfig | list[Problem]:
     kind = type(source).__name__
     return [
         Problem(
-            f"load_config takes a path, bytes or a parsed document, not {kind}", hint="Pass one of these."
+            f"load_config takes a path, bytes, a parsed document or a Kubeconfig, not {kind}",
+            hint="Pass one of these.",
         )
     ]
 

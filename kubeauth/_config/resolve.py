@@ -6,18 +6,19 @@ Reads no files.
 from __future__ import annotations
 
 import os.path
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from kubeauth._config.auth_provider import OidcConfig
 from kubeauth._config.client_config import ClientConfig, Impersonation
-from kubeauth._config.kubeconfig import Cluster, Context, ExecEntry, Kubeconfig, Overrides, User
+from kubeauth._config.kubeconfig import Overrides
 from kubeauth._config.urls import uses_tls
 from kubeauth._exec.config import ExecConfig, ExecOptions, PluginPolicy
 from kubeauth._exec.lookup import escape_terminal
 from kubeauth._secret import Secret
 from kubeauth.errors import Problem
+from kubeauth.schemas._kubeconfig import Cluster, Context, ExecEntry, Kubeconfig, User
 
 _T = TypeVar("_T")
 _Entry = TypeVar("_Entry", Cluster, User)
@@ -27,14 +28,15 @@ def merge_kubeconfigs(configs: Iterable[Kubeconfig]) -> Kubeconfig:
     """Merge kubeconfigs. The first entry of a name wins as a whole, and the first current-context (K17)."""
     configs = list(configs)
     current = next((config for config in configs if config.current_context), Kubeconfig())
-    return Kubeconfig(
+    # Not validated again.
+    merged = Kubeconfig.model_construct(
         clusters=_merge_entries(config.clusters for config in configs),
         users=_merge_entries(config.users for config in configs),
         contexts=_merge_entries(config.contexts for config in configs),
         current_context=current.current_context,
-        current_context_origin=current.current_context_origin,
-        origins=tuple(origin for config in configs for origin in config.origins),
     )
+    origins = tuple(origin for config in configs for origin in config.origins)
+    return merged.with_origins(origins, current.current_context_origin)
 
 
 def _merge_entries(mappings: Iterable[Mapping[str, _T]]) -> Mapping[str, _T]:
@@ -47,14 +49,15 @@ def _merge_entries(mappings: Iterable[Mapping[str, _T]]) -> Mapping[str, _T]:
 
 def override(entry: _Entry, overrides: _Entry) -> _Entry:
     """Return `entry` with every field that is set in `overrides` replaced (K31, K32)."""
-    changes = {item.name: value for item in fields(overrides) if (value := getattr(overrides, item.name))}
-    return replace(entry, **changes)
+    changes = {name: value for name in type(overrides).model_fields if (value := getattr(overrides, name))}
+    return entry.model_copy(update=changes).with_origin(overrides.origin or entry.origin)
 
 
 def resolve_cluster_paths(cluster: Cluster, cwd: str) -> Cluster:
     """Make paths absolute, against the directory of the file the entry came from, else `cwd` (K20, K23)."""
     base = _find_base_directory(cluster.origin, cwd)
-    return replace(cluster, certificate_authority=_join_path(base, cluster.certificate_authority))
+    path = _join_path(base, cluster.certificate_authority)
+    return cluster.model_copy(update={"certificate_authority": path})
 
 
 def resolve_user_paths(user: User, cwd: str) -> User:
@@ -63,13 +66,14 @@ def resolve_user_paths(user: User, cwd: str) -> User:
     entry = user.exec
     # A bare name is looked up on PATH. In an entry that came from no file (K23) a path is not changed.
     if entry and user.origin and os.sep in entry.command:
-        entry = replace(entry, command=_join_path(base, entry.command))
-    return replace(
-        user,
-        client_certificate=_join_path(base, user.client_certificate),
-        client_key=_join_path(base, user.client_key),
-        token_file=_join_path(base, user.token_file),
-        exec=entry,
+        entry = entry.model_copy(update={"command": _join_path(base, entry.command)})
+    return user.model_copy(
+        update={
+            "client_certificate": _join_path(base, user.client_certificate),
+            "client_key": _join_path(base, user.client_key),
+            "token_file": _join_path(base, user.token_file),
+            "exec": entry,
+        }
     )
 
 
@@ -168,34 +172,33 @@ def _list_names(entries: Mapping[str, object]) -> str:
     return f"Available: {listed}" + (f" and {len(names) - 10} more." if len(names) > 10 else ".")
 
 
+_TRUST_FIELDS = ("insecure_skip_tls_verify", "certificate_authority", "certificate_authority_data")
+
+
 def _override_cluster(cluster: Cluster, overrides: Overrides) -> Cluster:
     info = overrides.cluster_info
     merged = override(override(overrides.cluster_defaults, cluster), info)
     # Replaced together: an overriding insecure_skip_tls_verify clears the file's CA, and an overriding CA
     # clears the file's insecure_skip_tls_verify.
     if info.insecure_skip_tls_verify or info.certificate_authority or info.certificate_authority_data:
-        merged = replace(
-            merged,
-            insecure_skip_tls_verify=info.insecure_skip_tls_verify,
-            certificate_authority=info.certificate_authority,
-            certificate_authority_data=info.certificate_authority_data,
-        )
+        merged = _take(info, merged, _TRUST_FIELDS)
     # The file's tls-server-name is for the file's server, not for an overriding one.
     if info.server or info.tls_server_name:
-        merged = replace(merged, tls_server_name=info.tls_server_name)
+        merged = _take(info, merged, ("tls_server_name",))
     return merged
+
+
+def _take(source: _Entry, entry: _Entry, names: Sequence[str]) -> _Entry:
+    """Return `entry` with these fields of `source`, also if they are empty there."""
+    return entry.model_copy(update={name: getattr(source, name) for name in names})
 
 
 def _override_user(user: User, info: User) -> User:
     merged = override(user, info)
     if info.client_key or info.client_key_data:
-        merged = replace(merged, client_key=info.client_key, client_key_data=info.client_key_data)
+        merged = _take(info, merged, ("client_key", "client_key_data"))
     if info.client_certificate or info.client_certificate_data:
-        merged = replace(
-            merged,
-            client_certificate=info.client_certificate,
-            client_certificate_data=info.client_certificate_data,
-        )
+        merged = _take(info, merged, ("client_certificate", "client_certificate_data"))
     return merged
 
 
@@ -263,7 +266,7 @@ def _build_exec_config(
     return ExecConfig(
         command=entry.command,
         args=entry.args,
-        env=dict(entry.env),
+        env={item.name: item.value.reveal() for item in entry.env},
         api_version=entry.api_version,
         interactive_mode=entry.interactive_mode,
         provide_cluster_info=entry.provide_cluster_info,

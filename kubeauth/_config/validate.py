@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from kubeauth._config.kubeconfig import Cluster, Context, ExecEntry, Kubeconfig, User
 from kubeauth._config.urls import find_proxy_problem
 from kubeauth._exec.config import INTERACTIVE_MODES
 from kubeauth.errors import Problem
+
+if TYPE_CHECKING:
+    from kubeauth.schemas._kubeconfig import Cluster, Context, ExecEntry, Kubeconfig, User
 
 FindOpenProblem = Callable[[str], str | None]
 """Returns why a path cannot be opened, or None if it can."""
@@ -122,8 +125,8 @@ def _validate_exec(name: str, entry: ExecEntry, problem: _NewProblem) -> Iterato
     if not entry.api_version:
         hint = "Set it to client.authentication.k8s.io/v1 or v1beta1, whichever the plugin supports."
         yield problem(f"apiVersion {suffix}", "exec.apiVersion", hint)
-    for number, (variable, _) in enumerate(entry.env):
-        if not variable:
+    for number, variable in enumerate(entry.env):
+        if not variable.name:
             yield problem(f"env variable name {suffix}", f"exec.env[{number}].name", "Add a name.")
     modes = ", ".join(INTERACTIVE_MODES)
     if not entry.interactive_mode:

@@ -22,8 +22,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kubeauth._config.files import describe_os_error, read_file
-from kubeauth._config.kubeconfig import KUBECONFIG_LIMIT
+from kubeauth._config.files import KUBECONFIG_LIMIT, describe_os_error, read_file
 from kubeauth._parsing import DocumentError, Json, read_document, write_document
 from kubeauth._secret import Secret
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 import binascii
 from base64 import b64encode
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kubeauth._exec.config import ExecCluster
 from kubeauth._parsing import DocumentError, Json, read_json, read_yaml
-from kubeauth._parsing.go import go_json, parse_rfc3339, sort_keys
+from kubeauth._parsing.go import go_json, sort_keys
 from kubeauth._secret import Secret
+
+if TYPE_CHECKING:
+    from kubeauth._parsing.models import Invalid
+    from kubeauth.schemas._exec_credential import ExecCredentialStatus
 
 GROUP = "client.authentication.k8s.io"
 KIND = "ExecCredential"
@@ -158,14 +162,14 @@ def decode_output(data: bytes, api_version: str) -> ProviderCredential | Invalid
 
 
 def _decode_credential(document: Json, api_version: str) -> ProviderCredential | InvalidOutput:
-    if document is None:
-        document = {}
-    if not isinstance(document, dict):
-        return InvalidOutput("decoding stdout: not an object", _PRINT_ONE)
-    head = _read_strings(document, "apiVersion", "kind")
-    if isinstance(head, InvalidOutput):
-        return head
-    version, kind = head
+    # Here, because plugins that are written with kubeauth.plugin import this module, too.
+    from kubeauth._parsing.models import Invalid, TypeMeta, validate_document
+    from kubeauth.schemas._exec_credential import ExecCredential
+
+    head = validate_document(TypeMeta, document)
+    if isinstance(head, Invalid):
+        return _describe(head)
+    version, kind = head.api_version, head.kind
     if version and (version not in API_VERSIONS or kind not in ("", KIND)):
         # Untrusted text.
         shown = [part if part.isprintable() and len(part) < 100 else "?" for part in (kind or KIND, version)]
@@ -179,49 +183,32 @@ def _decode_credential(document: Json, api_version: str) -> ProviderCredential |
             # No version usually means no output.
             _SET_VERSION if version else _PRINT_ONE,
         )
-    status = document.get("status")
-    if status is None:
+    output = validate_document(ExecCredential, document)
+    if isinstance(output, Invalid):
+        return _describe(output)
+    if output.status is None:
         return InvalidOutput("exec plugin didn't return a status field", _PRINT_ONE)
-    if not isinstance(status, dict):
-        return InvalidOutput("decoding stdout: status is not an object", _PRINT_ONE)
-    return _decode_status(status)
+    return _build_credential(output.status)
 
 
-def _decode_status(status: dict[str, Any]) -> ProviderCredential | InvalidOutput:
-    values = _read_strings(status, "token", "clientCertificateData", "clientKeyData")
-    if isinstance(values, InvalidOutput):
-        return values
-    token, certificate, key = values
-    if not (token or certificate or key):
+def _describe(invalid: Invalid) -> InvalidOutput:
+    problem = invalid.problems[0]
+    hint = _PRINT_ONE if invalid.type_problems else problem.hint or _PRINT_ONE
+    place = f"{problem.field}: " if problem.field else ""
+    return InvalidOutput(f"decoding stdout: {place}{problem.message}", hint)
+
+
+def _build_credential(status: ExecCredentialStatus) -> ProviderCredential | InvalidOutput:
+    certificate, key = status.client_certificate_data, status.client_key_data
+    if not (status.token or certificate or key):
         return InvalidOutput("exec plugin didn't return a token or cert/key pair", _PRINT_ONE)
     if bool(certificate) != bool(key):
         return InvalidOutput(
             "exec plugin returned only certificate or key, not both", "It must print both, or neither."
         )
-    expires = None
-    timestamp = status.get("expirationTimestamp")
-    if timestamp is not None:
-        try:
-            expires = parse_rfc3339(timestamp)
-        except (TypeError, ValueError):
-            return InvalidOutput(
-                "decoding stdout: expirationTimestamp is not a time",
-                "It must be RFC 3339 with a time zone, as 2030-01-02T15:04:05Z.",
-            )
     return ProviderCredential(
-        token=Secret(token) if token else None,
+        token=status.token or None,
         certificate=certificate.encode() if certificate else None,
-        key=Secret(key.encode()) if key else None,
-        expires=expires,
+        key=Secret(key.reveal().encode()) if key else None,
+        expires=status.expiration_timestamp.timestamp() if status.expiration_timestamp else None,
     )
-
-
-def _read_strings(values: dict[str, Any], *names: str) -> list[str] | InvalidOutput:
-    """Return the values of these fields, empty if absent; or a problem if one is not a string."""
-    found: list[str] = []
-    for name in names:
-        value = values.get(name)
-        if value is not None and not isinstance(value, str):
-            return InvalidOutput(f"decoding stdout: {name} is not a string", _PRINT_ONE)
-        found.append(value or "")
-    return found

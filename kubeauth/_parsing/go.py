@@ -10,14 +10,14 @@ from kubeauth._parsing import Json
 from kubeauth.errors import ConfigError
 
 _RFC3339 = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ZERO = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH).total_seconds()
+_ZERO = datetime(1, 1, 1, tzinfo=UTC)
 
 
-def parse_rfc3339(text: str) -> float | None:
-    """Return seconds since 1970; None for Go's zero time, which means not set. ValueError if invalid."""
+def parse_time(text: str) -> datetime | None:
+    """Parse RFC 3339 as Go does; None for Go's zero time, which means not set. ValueError if invalid."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise ValueError("not RFC 3339")
@@ -28,12 +28,15 @@ def parse_rfc3339(text: str) -> float | None:
             raise ValueError("not RFC 3339")
         offset = timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if sign == "-" else 1)
     year, month, day, hour, minute, second = map(int, parts)
-    moment = datetime(year, month, day, hour, minute, second, tzinfo=timezone(offset))
-    seconds = (moment - _EPOCH).total_seconds()
-    # Before the fraction is added: that far in the past, a float has no precision left for it.
-    if seconds == _ZERO and not (fraction or "").strip("0"):
-        return None
-    return seconds + float(f"0.{fraction or 0}")
+    microsecond = int(f"{fraction or 0:0<6}"[:6])
+    moment = datetime(year, month, day, hour, minute, second, microsecond, timezone(offset))
+    return None if moment == _ZERO else moment
+
+
+def parse_rfc3339(text: str) -> float | None:
+    """Return seconds since 1970; None for Go's zero time, which means not set. ValueError if invalid."""
+    moment = parse_time(text)
+    return None if moment is None else (moment - _EPOCH).total_seconds()
 
 
 def to_datetime(seconds: float | None) -> datetime | None:

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 from kubeauth._compat import is_body_consumed
 from kubeauth._config.client_config import ClientConfig
-from kubeauth._config.loader import load_config
 from kubeauth._config.urls import choose_proxy, redact_url
 from kubeauth._credentials.cache import Source, build_source
 from kubeauth._credentials.credential import Credential, Status
@@ -243,6 +242,9 @@ class TransportBase(ProcessBound, ABC, Generic[Transport]):
 def resolve_config(config: ClientConfig | None, context: str | None = None) -> ClientConfig:
     """Return `config`, or load it: `Client()` and `Client(context="prod")`."""
     if config is None:
+        # Here, because it imports pydantic, which a client for a hand-made config does not need.
+        from kubeauth._config.loader import load_config
+
         return load_config(context=context)
     if not isinstance(config, ClientConfig):
         raise TypeError("config must be a ClientConfig: load_config(path) makes one of a kubeconfig")

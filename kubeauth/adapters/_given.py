@@ -6,7 +6,6 @@ from typing import TypedDict, Unpack
 
 from kubeauth._config.auth_provider import OidcOptions
 from kubeauth._config.client_config import ClientConfig
-from kubeauth._config.loader import load_config
 from kubeauth._exec.config import ExecOptions, PluginPolicy
 from kubeauth._transport.base import resolve_config
 
@@ -26,6 +25,8 @@ class LoadOptions(TypedDict, total=False):
 def given_config(config: ClientConfig | None, **options: Unpack[LoadOptions]) -> ClientConfig:
     """The config given, or the one that kubectl would use, chosen by `options`. TypeError for both."""
     if config is None:
+        from kubeauth._config.loader import load_config  # imports pydantic
+
         return load_config(**options)
     if options:
         raise TypeError(f"{', '.join(options)}: give a config or what to load one by, not both")

@@ -152,7 +152,8 @@ def _argument(line: _Line) -> Offer:
 def names_in_kubeconfig(kind: str, path: str) -> Iterable[str]:
     """The names of that kind; none if there is no kubeconfig that can be read."""
     from kubeauth._config.environment import Environment
-    from kubeauth._config.files import find_kubeconfig_paths, read_kubeconfigs
+    from kubeauth._config.files import find_kubeconfig_paths
+    from kubeauth._config.kubeconfig import read_kubeconfigs
     from kubeauth._config.resolve import merge_kubeconfigs
 
     config = merge_kubeconfigs(

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kubeauth._config.client_config import ClientConfig
-from kubeauth._config.files import LoadedFiles, find_open_problem, get_working_directory
-from kubeauth._config.kubeconfig import Cluster, Kubeconfig, Overrides, User
+from kubeauth._config.files import find_open_problem, get_working_directory
+from kubeauth._config.kubeconfig import LoadedFiles, Overrides
 from kubeauth._config.loader import Loader
 from kubeauth._config.resolve import Selection, merge_kubeconfigs, select
 from kubeauth._config.urls import redact_url, uses_tls
@@ -15,6 +15,7 @@ from kubeauth._config.validate import validate_context, validate_kubeconfig
 from kubeauth.cli._doctor_findings import Finding, error, ok, skipped, warning
 from kubeauth.cli._doctor_words import counted, of_problem, parted
 from kubeauth.errors import ConfigError, KubeConfigError, Problem
+from kubeauth.schemas._kubeconfig import Cluster, Kubeconfig, User
 
 _MOST = 20
 
@@ -78,7 +79,7 @@ def _config_or_problems(
 
 def _without_user(loader: Loader, merged: Kubeconfig, selection: Selection) -> ClientConfig | None:
     overrides = replace(loader.overrides, user="", user_info=User())
-    bare = replace(merged, users={selection.user_name: User()})
+    bare = merged.model_copy(update={"users": {selection.user_name: User()}})
     found = _config_or_problems(replace(loader, overrides=overrides), LoadedFiles((bare,), (), ()), ())
     return found if isinstance(found, ClientConfig) else None
 

@@ -8,11 +8,12 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kubeauth._config.files import LoadedFiles, make_absolute, read_kubeconfigs
-from kubeauth._config.kubeconfig import Kubeconfig, User
+from kubeauth._config.files import make_absolute
+from kubeauth._config.kubeconfig import LoadedFiles, read_kubeconfigs
 from kubeauth._parsing import Json
 from kubeauth.cli._doctor_findings import Finding, error, ok, warning
 from kubeauth.cli._doctor_words import counted, listed, of_problem
+from kubeauth.schemas._kubeconfig import Kubeconfig, User
 
 Entry = tuple[str, str]
 """Of which kind, and its name."""

@@ -77,9 +77,10 @@ class Flags(argparse.Namespace):
 
     def loader(self, exec_options: ExecOptions | None = None) -> Loader:
         """What resolves it, for whoever wants to see the steps."""
-        from kubeauth._config.kubeconfig import Cluster, Overrides, User
+        from kubeauth._config.kubeconfig import Overrides
         from kubeauth._config.loader import Loader
         from kubeauth._secret import FrozenDict
+        from kubeauth.schemas._kubeconfig import Cluster, User
 
         overrides = Overrides(
             context=self.context,

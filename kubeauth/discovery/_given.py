@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from kubeauth._config.client_config import ClientConfig
 from kubeauth._config.files import (
+    KUBECONFIG_LIMIT,
     describe_os_error,
     find_open_problem,
     get_working_directory,
@@ -18,7 +19,7 @@ from kubeauth._config.files import (
     read_file,
     read_raw_token,
 )
-from kubeauth._config.kubeconfig import KUBECONFIG_LIMIT, Cluster, Context, Kubeconfig, User, decode
+from kubeauth._config.kubeconfig import decode
 from kubeauth._config.loader import load_config
 from kubeauth._config.resolve import resolve_cluster_paths, resolve_user_paths
 from kubeauth._config.validate import validate_cluster, validate_tls_options, validate_user
@@ -38,6 +39,7 @@ from kubeauth.discovery._kubeconfig import (
 from kubeauth.discovery._pins import Certificate
 from kubeauth.discovery._token import CLUSTER_NAME
 from kubeauth.errors import KubeConfigError, TokenFileError
+from kubeauth.schemas._kubeconfig import Cluster, Context, Kubeconfig, User
 
 # Programs to run: a file that somebody handed over may hold credentials, but it runs nothing (A91).
 _PROGRAMS = ("exec", "auth-provider")
@@ -183,7 +185,7 @@ def _taken(chosen: _Chosen, *, is_own: bool) -> tuple[_Chosen, tuple[str, ...]]:
         there = zip(_PROGRAMS, (user.exec, user.auth_provider), strict=True)
         programs = " and ".join(name for name, value in there if value is not None)
         warnings = (f"{programs} was left out: a discovered document runs nothing",) if programs else ()
-        user = replace(user, exec=None, auth_provider=None)
+        user = user.model_copy(update={"exec": None, "auth_provider": None})
     return replace(chosen, user=user), warnings
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kubeauth._config.kubeconfig import Cluster, Kubeconfig, decode
+from kubeauth._config.kubeconfig import decode
 from kubeauth._config.urls import InvalidURL, parse_server_url, uses_tls
 from kubeauth._parsing import DocumentError, Json, read_json, read_yaml
 from kubeauth._secret import Secret
 from kubeauth.discovery._pins import Certificate, Pins, certificates
 from kubeauth.errors import DiscoveryError
+from kubeauth.schemas._kubeconfig import Cluster, Kubeconfig
 
 MOST_BYTES = 2**20
 """Of a document that is not the user's own (A66, A90)."""

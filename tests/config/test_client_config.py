@@ -11,9 +11,10 @@ import pytest
 
 import kubeauth
 from kubeauth import ClientConfig, ExecConfig, ExecOptions, Impersonation, PluginPolicy, Secret
-from kubeauth._config.kubeconfig import Cluster, Overrides, User
+from kubeauth._config.kubeconfig import Overrides
 from kubeauth._config.loader import Loader
 from kubeauth.errors import ConfigError, KubeConfigError
+from kubeauth.schemas import Cluster, User
 from tests.support.cases import each_case
 from tests.support.kubeconfigs import EXTENSION, document, plugin, write
 

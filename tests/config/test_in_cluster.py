@@ -16,9 +16,10 @@ from kubeauth import ClientConfig, Secret
 from kubeauth._config.client_config import ConfigOrigin
 from kubeauth._config.environment import Environment
 from kubeauth._config.in_cluster import load_in_cluster
-from kubeauth._config.kubeconfig import Cluster, Overrides, User
+from kubeauth._config.kubeconfig import Overrides
 from kubeauth._config.loader import Loader, build_config, load_from_origin
 from kubeauth.errors import ConfigError, InClusterError, KubeConfigError
+from kubeauth.schemas import Cluster, User
 from tests.support.kubeconfigs import document, write
 
 CA = trustme.CA().cert_pem.bytes().decode()

@@ -221,7 +221,9 @@ users: [{name: u, user: {token: t}}]
 
     with pytest.raises(KubeConfigError, match="does not exist"):
         kubeauth.load_config(_BytesPath())  # type: ignore[arg-type]
-    with pytest.raises(KubeConfigError, match="takes a path, bytes or a parsed document, not int"):
+    with pytest.raises(
+        KubeConfigError, match="takes a path, bytes, a parsed document or a Kubeconfig, not int"
+    ):
         kubeauth.load_config(5)  # type: ignore[arg-type]
     with pytest.raises(KubeConfigError, match="a value of type object"):
         kubeauth.load_config({"clusters": object()})

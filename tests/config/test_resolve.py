@@ -9,10 +9,10 @@ import pytest
 
 import kubeauth
 from kubeauth import Impersonation, Secret
-from kubeauth._config.kubeconfig import AuthProvider, Cluster, Context, ExecEntry, Kubeconfig, User
 from kubeauth._config.resolve import merge_kubeconfigs, resolve_cluster_paths, resolve_user_paths
 from kubeauth._config.validate import validate_cluster, validate_context, validate_kubeconfig, validate_user
 from kubeauth.errors import ConfigError, KubeConfigError
+from kubeauth.schemas import AuthProvider, Cluster, Context, ExecEntry, Kubeconfig, User
 from tests.support.cases import each_case
 from tests.support.kubeconfigs import EXTENSION, document, load, plugin
 
@@ -26,7 +26,9 @@ def missing(_path: str) -> str:
 
 
 def test_the_first_file_wins_for_each_entry_k17() -> None:
-    first = Kubeconfig(users={"u": User(username="first", origin="/1")}, clusters={"a": Cluster(server="1")})
+    first = Kubeconfig(
+        users={"u": User(username="first").with_origin("/1")}, clusters={"a": Cluster(server="1")}
+    )
     second = Kubeconfig(
         users={"u": User(username="second", password=Secret("dropped")), "v": User(username="v")},
         contexts={"x": Context(user="u")},
@@ -36,17 +38,19 @@ def test_the_first_file_wins_for_each_entry_k17() -> None:
 
     merged = merge_kubeconfigs([first, second, third])
 
-    assert merged.users == {"u": User(username="first", origin="/1"), "v": User(username="v")}
+    assert merged.users == {"u": User(username="first").with_origin("/1"), "v": User(username="v")}
     assert merged.contexts == {"x": Context(user="u")}
     assert merged.current_context == "x"
     assert merge_kubeconfigs([]) == Kubeconfig()
 
 
 def test_paths_are_relative_to_the_file_of_their_entry_k18_k20() -> None:
-    cluster = Cluster(certificate_authority="pki/ca.crt", origin="/home/me/.kube/config")
+    cluster = Cluster(certificate_authority="pki/ca.crt").with_origin("/home/me/.kube/config")
     assert resolve_cluster_paths(cluster, "/cwd").certificate_authority == "/home/me/.kube/pki/ca.crt"
 
-    user = User(client_certificate="../c", client_key="/abs/../k", token_file="./t", origin="/a/b/config")
+    user = User(client_certificate="../c", client_key="/abs/../k", token_file="./t").with_origin(
+        "/a/b/config"
+    )
     resolved = resolve_user_paths(user, "/cwd")
     assert (resolved.client_certificate, resolved.client_key, resolved.token_file) == (
         "/a/c",
@@ -66,7 +70,7 @@ def test_paths_are_relative_to_the_file_of_their_entry_k18_k20() -> None:
     ],
 )
 def test_a_command_with_a_separator_is_a_path_k21(command: str, resolved: str) -> None:
-    user = resolve_user_paths(User(exec=ExecEntry(command=command), origin="/a/config"), "/cwd")
+    user = resolve_user_paths(User(exec=ExecEntry(command=command)).with_origin("/a/config"), "/cwd")
     assert user.exec is not None
     assert user.exec.command == resolved
 
@@ -313,7 +317,9 @@ def test_clusters_are_validated_k35_k36_k37(name: str, cluster: Cluster, message
 
 
 def test_a_ca_path_must_be_readable_k37() -> None:
-    (problem,) = validate_cluster("c", Cluster(server="s", certificate_authority="/p", origin="/o"), missing)
+    (problem,) = validate_cluster(
+        "c", Cluster(server="s", certificate_authority="/p").with_origin("/o"), missing
+    )
     assert problem.message == "unable to read certificate-authority /p for c due to No such file or directory"
     assert (problem.path, problem.field) == ("/o", 'clusters["c"].cluster.certificate-authority')
 
@@ -335,7 +341,7 @@ USERS: list[tuple[User, list[str]]] = [
     (User(exec=ExecEntry(**EXEC), auth_provider=AuthProvider()), ["authProvider cannot be provided in combination"]),
     (User(exec=ExecEntry()), ["command must be specified for u", "apiVersion must be specified for u",
                                "interactiveMode must be specified for u"]),
-    (User(exec=ExecEntry(**{**EXEC, "env": (("A", ""), ("", "v"))})), ["env variable name must be specified for u"]),
+    (User(exec=ExecEntry(**{**EXEC, "env": ({"name": "A"}, {"value": "v"})})), ["env variable name must be specified for u"]),
     (User(exec=ExecEntry(**{**EXEC, "interactive_mode": "never"})), ['invalid interactiveMode for u: "never"']),
     (User(impersonate="a", impersonate_uid="i", impersonate_groups=("g",)), []),
     (User(impersonate_groups=("g",)), ["requesting uid, groups or user-extra for u without impersonating a user"]),

@@ -186,6 +186,7 @@ def test_certificate_chains_and_invalid_key_pairs_x40(server: APIServer, tmp_pat
     ("text", "seconds"),
     [
         ("2030-01-02T15:04:05Z", 1893596645), ("2030-01-02T15:04:05.25Z", 1893596645.25),
+        ("2030-01-02T15:04:05,25Z", 1893596645.25), ("2030-01-02T15:04:05.0000009Z", 1893596645),
         ("2030-01-02T16:04:05+01:00", 1893596645), ("2030-01-01T15:05:05-23:59", 1893596645),
         ("0001-01-01T00:00:00Z", None), ("0001-01-01T01:00:00+01:00", None), ("0001-01-01T00:00:00.000Z", None),
         ("0001-01-01T00:00:00.000001Z", -62135596800),
@@ -203,7 +204,7 @@ def test_parse_rfc3339_x39(text: str, seconds: float | None) -> None:
      "2030-01-02T15:04:05+0100", "2030-01-02T15:04:05+01", " 2030-01-02T15:04:05Z", "2030-01-02T15:04:05Z\n",
      "2030-01-02T15:04:05.Z", "\uff12030-01-02T15:04:05Z", "10000-01-01T00:00:00Z", "2030-00-01T00:00:00Z",
      # Go parses these, though RFC 3339 does not allow them; Python has no year 0.
-     "2030-01-02T15:04:05,5Z", "2030-01-02T5:04:05Z", "2030-01-02T15:04:05+24:00", "2030-01-02T15:04:05+23:60",
+     "2030-01-02T5:04:05Z", "2030-01-02T15:04:05+24:00", "2030-01-02T15:04:05+23:60",
      "2030-01-02T15:04:05+01:60",
      "0000-01-01T00:00:00Z"],
 )  # fmt: skip
@@ -238,13 +239,18 @@ STATUSES = st.fixed_dictionaries(
         "other": VALUES,
     },
 )
+SPECS = st.one_of(
+    st.just({"interactive": True, "cluster": {"server": "https://h", "config": [1]}}),
+    st.fixed_dictionaries({}, optional={"interactive": VALUES, "cluster": VALUES}),
+    VALUES,
+)
 DOCUMENTS = st.fixed_dictionaries(
     {},
     optional={
         "apiVersion": mostly(V1),
         "kind": mostly("ExecCredential"),
         "status": st.one_of(STATUSES, STATUSES, VALUES),
-        "spec": VALUES,
+        "spec": SPECS,
     },
 )
 
@@ -256,7 +262,7 @@ def is_valid(document: Any) -> bool:
     if document.get("kind") not in (None, "", "ExecCredential"):
         return False
     status = document.get("status")
-    if not isinstance(status, dict):
+    if not isinstance(status, dict) or not is_valid_spec(document.get("spec")):
         return False
     parts = [status.get(name) for name in ("token", "clientCertificateData", "clientKeyData")]
     if any(part is not None and not isinstance(part, str) for part in parts):
@@ -268,15 +274,25 @@ def is_valid(document: Any) -> bool:
     return expires is None or (isinstance(expires, str) and is_rfc_3339(expires))
 
 
+def is_valid_spec(spec: Any) -> bool:
+    if not isinstance(spec, dict):
+        return spec is None
+    if not isinstance(spec.get("interactive"), bool | None):
+        return False
+    cluster = spec.get("cluster")
+    # Random names are those of no field.
+    return cluster is None or isinstance(cluster, dict)
+
+
 def is_rfc_3339(text: str) -> bool:
     """As Python parses it, limited to the format that RFC 3339 and Go have in common."""
     if not re.fullmatch(
-        r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-5][0-9])", text
+        r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(Z|[+-][0-9]{2}:[0-5][0-9])", text
     ):
         return False
     try:
         # Every supported Python parses a fraction of six digits.
-        datetime.fromisoformat(re.sub(r"\.([0-9]+)", lambda m: f".{m[1][:6]:0<6}", text))
+        datetime.fromisoformat(re.sub(r"[.,]([0-9]+)", lambda m: f".{m[1][:6]:0<6}", text))
     except ValueError:
         return False
     # Python 3.13 and later accept 24:00 for midnight; RFC 3339 does not.

@@ -233,7 +233,7 @@ FAILURES = {
     "invalid expirationTimestamp": FailureCase(
         prints(document({"token": "t", "expirationTimestamp": "tomorrow"})),
         OUTPUT,
-        "expirationTimestamp is not a time.*RFC 3339",
+        "expirationTimestamp: not a time.*RFC 3339",
     ),
 }
 

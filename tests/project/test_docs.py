@@ -246,7 +246,18 @@ def test_names_exist(page: Path) -> None:
             found = getattr(found, part)  # AttributeError if there is none
 
 
-MODULES = ("discovery", "errors", "fleet", "gmsa", "metrics", "plugin", "testing", "httpx2", "transports")
+MODULES = (
+    "discovery",
+    "errors",
+    "fleet",
+    "gmsa",
+    "metrics",
+    "plugin",
+    "schemas",
+    "testing",
+    "httpx2",
+    "transports",
+)
 ADAPTERS = ("httpx2_k8s", "kr8s", "kubernetes", "kubernetes_aio", "kubernetes_asyncio", "lightkube")
 
 

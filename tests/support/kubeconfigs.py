@@ -8,8 +8,9 @@ from typing import Any
 
 from kubeauth import ClientConfig
 from kubeauth._config.environment import Environment
-from kubeauth._config.kubeconfig import Cluster, Overrides, User
+from kubeauth._config.kubeconfig import Overrides
 from kubeauth._config.loader import Loader
+from kubeauth.schemas import Cluster, User
 
 V1 = "client.authentication.k8s.io/v1"
 EXTENSION = "client.authentication.k8s.io/exec"

@@ -1,4 +1,7 @@
-"""How many modules and frames of kubeauth a request uses: fewer are easier to follow."""
+"""How many modules and frames of kubeauth a request uses: fewer are easier to follow.
+
+Three of those of the first request are the model of the ExecCredential and its base.
+"""
 
 from __future__ import annotations
 
@@ -58,11 +61,11 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
             yield cluster
 
 
-def test_the_first_request_uses_at_most_20_modules(cluster: Cluster) -> None:
+def test_the_first_request_uses_at_most_23_modules(cluster: Cluster) -> None:
     with traced() as modules:
         cluster.get()
     assert len(cluster.plugin.runs) == 1
-    assert len(modules) <= 20, sorted(modules)
+    assert len(modules) <= 23, sorted(modules)
 
 
 def test_a_request_with_a_cached_credential_uses_at_most_6_modules(cluster: Cluster) -> None:
@@ -74,7 +77,7 @@ def test_a_request_with_a_cached_credential_uses_at_most_6_modules(cluster: Clus
     assert len(modules) <= 6, sorted(modules)
 
 
-def test_a_retry_after_a_401_uses_at_most_22_modules(cluster: Cluster) -> None:
+def test_a_retry_after_a_401_uses_at_most_25_modules(cluster: Cluster) -> None:
     cluster.get()
     cluster.plugin.answer(token="t2", expires_in=3600)
     cluster.server.tokens.pop("t1")
@@ -83,7 +86,7 @@ def test_a_retry_after_a_401_uses_at_most_22_modules(cluster: Cluster) -> None:
         cluster.get()
 
     assert len(cluster.plugin.runs) == 2
-    assert len(modules) <= 22, sorted(modules)
+    assert len(modules) <= 25, sorted(modules)
 
 
 class FrameRecorder(httpx.BaseTransport):

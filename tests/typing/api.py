@@ -41,6 +41,7 @@ from kubeauth import (
     load_config,
     metrics,
     plugin,
+    schemas,
     ssl_context,
     testing,
     transports,
@@ -335,3 +336,30 @@ except (errors.PluginError, errors.CredentialError, errors.ConfigError, errors.C
     pass
 except (errors.ClientCertificateError, errors.TLSError, errors.RegistryError, errors.KubeAuthError):
     pass
+
+kubeconfig = schemas.Kubeconfig(
+    clusters={"prod": schemas.Cluster(server="https://prod", certificate_authority_data=b"pem")},
+    users={
+        "alice": schemas.User(
+            token=Secret("t"),
+            auth_provider=schemas.AuthProvider(name="oidc", config={"client-id": "c"}),
+            exec=schemas.ExecEntry(
+                command="aws", args=("eks",), env=(schemas.ExecEnvVar(name="A", value=Secret("b")),)
+            ),
+        )
+    },
+    contexts={"prod": schemas.Context(cluster="prod", user="alice")},
+    current_context="prod",
+    preferences=schemas.Preferences(colors=True),
+)
+assert_type(kubeconfig.contexts["prod"].namespace, str)
+assert_type(kubeconfig.users["alice"].token, Secret[str])
+assert_type(schemas.Kubeconfig.model_validate({}), schemas.Kubeconfig)
+model: schemas.Model = kubeconfig
+assert_type(load_config(kubeconfig), ClientConfig)
+
+printed = schemas.ExecCredential(
+    spec=schemas.ExecCredentialSpec(cluster=schemas.ExecCluster(server="https://prod"), interactive=False),
+    status=schemas.ExecCredentialStatus(token=Secret("t"), expiration_timestamp=datetime.now(UTC)),
+)
+assert_type(printed.status, schemas.ExecCredentialStatus | None)

@@ -1,0 +1,290 @@
+"""The base of all pydantic models, and how validation errors become problems.
+
+As in Go, a null or absent field has the zero value of its type, types are strict, and field names are case
+sensitive. A pydantic error contains the input, which may be secret, in its attributes and in the frames of
+its traceback: inside kubeauth none leaves this module, and users get one without inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import (
+    InitErrorDetails,
+    PydanticCustomError,
+    core_schema,
+)
+
+from kubeauth._parsing.json import read_json
+from kubeauth._parsing.limits import DocumentError
+from kubeauth.errors import Problem
+
+if TYPE_CHECKING:
+    from pydantic import ModelWrapValidatorHandler
+
+    from kubeauth._parsing import Json
+
+MAX_PROBLEMS = 100
+"""How many problems of each kind are reported."""
+REVEAL_SECRETS = "reveal_secrets"
+"""Key in the context of a serialization that may write secrets."""
+CONSTRUCTED = object()
+"""Context of a validation by a constructor, which also accepts values that documents cannot have."""
+
+
+def to_camel_case(name: str) -> str:
+    """Return the name of a field in most Kubernetes documents."""
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+class Model(BaseModel):
+    """Base of all models.
+
+    Attributes have Python names (`api_version`), documents have the names of Kubernetes (`apiVersion`).
+    Models are immutable; `model_copy(update=...)` returns a changed copy.
+
+    `repr`, `str` and `model_dump()` contain `Secret` objects, never their values. JSON output of a model with
+    a secret raises unless `context={"reveal_secrets": True}` is passed. A ValidationError contains no value
+    of the document.
+    """
+
+    model_config = ConfigDict(
+        strict=True,
+        frozen=True,
+        extra="ignore",
+        hide_input_in_errors=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        alias_generator=to_camel_case,
+        defer_build=True,
+    )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _validate(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        # As in Go, a null field is absent, and null in place of a mapping is an empty mapping.
+        if type(value) is dict:
+            if None in value.values():
+                value = {name: item for name, item in value.items() if item is not None}
+        elif value is None:
+            value = {}
+        try:
+            return handler(value)
+        except ValidationError as error:
+            failure = _remove_inputs(error)
+        del value
+        raise failure
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        """Validate a document, which has the field names of Kubernetes."""
+        result = _try_validate(cls, obj, options)
+        # So that no traceback refers to the document.
+        del obj
+        if isinstance(result, ValidationError):
+            raise result
+        return result
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        """Validate a document in JSON. Duplicate fields, too large and too deep documents are rejected."""
+        result = _try_validate_json(cls, json_data, options)
+        del json_data
+        if isinstance(result, ValidationError):
+            raise result
+        return result
+
+    if not TYPE_CHECKING:  # type checkers derive a better signature from the fields
+
+        def __init__(self, /, **data: Any) -> None:
+            options = {"self_instance": self, "extra": "forbid", "by_name": True, "context": CONSTRUCTED}
+            result = _try_validate(type(self), data, options)
+            del data
+            if isinstance(result, ValidationError):
+                raise result
+
+        # Otherwise pydantic calls it for every model in a document, which takes longer.
+        __init__.__pydantic_base_init__ = True
+
+    def to_document(self, *, reveal_secrets: bool = False) -> dict[str, Json]:
+        """Return the document with the field names of Kubernetes, without fields that are not set.
+
+        Raises PydanticSerializationError if the model contains a secret, unless `reveal_secrets` is True.
+        """
+        document = self.model_dump(
+            mode="json", exclude_defaults=True, context={REVEAL_SECRETS: reveal_secrets}
+        )
+        # What kind of document it is must be in it, also if it is the default.
+        head = {
+            field.serialization_alias or name: getattr(self, name)
+            for name, field in type(self).model_fields.items()
+            if name in ("api_version", "kind") and getattr(self, name)
+        }
+        return {**head, **document}
+
+
+class TypeMeta(Model):
+    """apiVersion and kind of any document."""
+
+    api_version: str = ""
+    kind: str = ""
+
+
+_Model = TypeVar("_Model", bound=Model)
+
+
+def _try_validate(model: type[_Model], value: object, options: dict[str, Any]) -> _Model | ValidationError:
+    # Errors are returned and not raised, so that no traceback refers to the document.
+    options = {"by_alias": True, "by_name": False, **options}
+    try:
+        return model.__pydantic_validator__.validate_python(value, **options)  # type: ignore[no-any-return]
+    except ValidationError as error:
+        return _remove_inputs(error)
+
+
+def _try_validate_json(
+    model: type[_Model], data: str | bytes | bytearray, options: dict[str, Any]
+) -> _Model | ValidationError:
+    encoded = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
+    try:
+        document = read_json(encoded)
+    except DocumentError as error:
+        details = InitErrorDetails(type="json_invalid", loc=(), input=None, ctx={"error": str(error)})
+        return ValidationError.from_exception_data(model.__name__, [details], hide_input=True)
+    return _try_validate(model, document, options)
+
+
+_KNOWN_ERRORS = frozenset(get_args(core_schema.ErrorType))
+
+
+def _remove_inputs(error: ValidationError) -> ValidationError:
+    """Return the same error without values of the document."""
+    return ValidationError.from_exception_data(error.title, list(iter_details(error)), hide_input=True)
+
+
+def iter_details(error: ValidationError) -> Iterator[InitErrorDetails]:
+    for line in error.errors(include_url=False, include_input=False):
+        kind: Any = line["type"]
+        message: Any = line["msg"]
+        context = line.get("ctx", {})
+        if kind in _KNOWN_ERRORS:
+            yield InitErrorDetails(type=kind, loc=line["loc"], input=None, ctx=context)
+        else:
+            custom = PydanticCustomError(kind, message, context)
+            yield InitErrorDetails(type=custom, loc=line["loc"], input=None)
+
+
+# Problems
+
+
+def validate_document(
+    model: type[_Model], document: Json, *, origin: str = "", strict: bool = False, context: object = None
+) -> _Model | Invalid:
+    """Validate a document that this package has read.
+
+    Unknown fields are ignored. With `strict`, they are reported, and list items are named by index, as in
+    Kubernetes. `origin` is the path of the file, for the problems.
+    """
+    options = {"extra": "forbid" if strict else "ignore", "context": context}
+    result = _try_validate(model, document, options)
+    return (
+        Invalid(result, document, origin, by_index=strict) if isinstance(result, ValidationError) else result
+    )
+
+
+class Invalid:
+    """Why a document is invalid."""
+
+    def __init__(self, error: ValidationError, document: Json, origin: str, *, by_index: bool) -> None:
+        self.type_problem_count = 0
+        """How many there are, including those that are not listed."""
+        self.type_problems: list[Problem] = []
+        """Fields of the wrong type, and unknown fields."""
+        self.kind_problems: list[Problem] = []
+        """apiVersion or kind of another document."""
+        self.value_problems: list[Problem] = []
+        """Fields of the right type with an invalid value."""
+        by_type = {_WRONG_KIND: self.kind_problems, _INVALID_VALUE: self.value_problems}
+        for line in error.errors(include_url=False, include_input=False):
+            place, value = _locate(document, line["loc"], by_index)
+            problems = by_type.get(line["type"], self.type_problems)
+            self.type_problem_count += problems is self.type_problems
+            if len(problems) < MAX_PROBLEMS:
+                message, hint = _explain(line["type"], line["msg"], line.get("ctx") or {}, value)
+                problems.append(Problem(message, origin or None, place or None, hint))
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Problems of the types, else of the kind, else of the values."""
+        return self.type_problems or self.kind_problems[:1] or self.value_problems
+
+
+_STRING, _BOOLEAN, _NUMBER, _LIST, _MAPPING = "a string", "true or false", "a number", "a list", "a mapping"
+_EXPECTED = {
+    "string_type": _STRING,
+    "bool_type": _BOOLEAN,
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "list_type": _LIST,
+    "tuple_type": _LIST,
+    "dict_type": _MAPPING,
+    "model_type": _MAPPING,
+}
+_WRONG_KIND, _INVALID_VALUE = "wrong_kind", "invalid_value"
+
+
+def wrong_kind(message: str, hint: str) -> PydanticCustomError:
+    """Return the error for a validator to raise if apiVersion or kind is of another document."""
+    return PydanticCustomError(_WRONG_KIND, "{message}", {"message": message, "hint": hint})
+
+
+def invalid_value(message: str, hint: str) -> PydanticCustomError:
+    """Return the error for a validator to raise if a value of the right type is invalid."""
+    return PydanticCustomError(_INVALID_VALUE, "{message}", {"message": message, "hint": hint})
+
+
+def _explain(kind: str, message: str, context: Mapping[str, Any], value: Json) -> tuple[str, str]:
+    if kind in (_WRONG_KIND, _INVALID_VALUE):
+        return message, context["hint"]
+    if kind == "extra_forbidden":
+        return "unknown field", "Check its spelling, or remove it."
+    expected, actual = _EXPECTED[kind], describe_type(value)
+    hint = f"Write {expected} there."
+    if expected == _STRING and actual in (_NUMBER, _BOOLEAN):
+        hint = "Put it in quotes."
+    return f"must be {expected}, not {actual}", hint
+
+
+def describe_type(value: object) -> str:
+    """Return the type of a JSON value, for messages."""
+    if isinstance(value, bool):
+        return _BOOLEAN
+    if isinstance(value, int | float):
+        return _NUMBER
+    if isinstance(value, str):
+        return _STRING
+    return _LIST if isinstance(value, list) else _MAPPING
+
+
+def _locate(document: Json, location: tuple[int | str, ...], by_index: bool) -> tuple[str, Json]:
+    """Return the path of a field, such as `users["alice"].user.exec`, and its value."""
+    text = ""
+    value: Any = document
+    for part in location:
+        if isinstance(part, int):
+            value = value[part]
+            name = None if by_index or not isinstance(value, dict) else value.get("name")
+            text += f'["{name}"]' if isinstance(name, str) else f"[{part}]"
+        else:
+            value = value.get(part)
+            text += f".{part}" if text else part
+    return text, value
