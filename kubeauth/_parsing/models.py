@@ -7,7 +7,7 @@ its traceback: inside kubeauth none leaves this module, and users get one withou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
 from pydantic import (
@@ -125,9 +125,9 @@ class Model(BaseModel):
         )
         # What kind of document it is must be in it, also if it is the default.
         head = {
-            field.serialization_alias or name: getattr(self, name)
+            field.serialization_alias or name: value
             for name, field in type(self).model_fields.items()
-            if name in ("api_version", "kind") and getattr(self, name)
+            if name in ("api_version", "kind") and (value := getattr(self, name)) and isinstance(value, str)
         }
         return {**head, **document}
 
@@ -252,6 +252,17 @@ def invalid_value(message: str, hint: str) -> PydanticCustomError:
     return PydanticCustomError(_INVALID_VALUE, "{message}", {"message": message, "hint": hint})
 
 
+def one_of(field: str, allowed: tuple[str, ...]) -> Callable[[str], str]:
+    """Return a validator of apiVersion or kind. If the field is empty, it is the first of `allowed`."""
+
+    def check(value: str) -> str:
+        if not value or value in allowed:
+            return value or allowed[0]
+        raise wrong_kind(f"{field} must be {' or '.join(allowed)}", "Is this the right document?")
+
+    return check
+
+
 def _explain(kind: str, message: str, context: Mapping[str, Any], value: Json) -> tuple[str, str]:
     if kind in (_WRONG_KIND, _INVALID_VALUE):
         return message, context["hint"]
@@ -280,11 +291,12 @@ def _locate(document: Json, location: tuple[int | str, ...], by_index: bool) -> 
     text = ""
     value: Any = document
     for part in location:
+        # A validator may have changed the document before: there the value is not known.
         if isinstance(part, int):
-            value = value[part]
+            value = value[part] if isinstance(value, list) else None
             name = None if by_index or not isinstance(value, dict) else value.get("name")
             text += f'["{name}"]' if isinstance(name, str) else f"[{part}]"
         else:
-            value = value.get(part)
+            value = value.get(part) if isinstance(value, dict) else None
             text += f".{part}" if text else part
     return text, value

@@ -6,12 +6,12 @@ import binascii
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 from pydantic import BeforeValidator, FailFast, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticKnownError, PydanticSerializationError, core_schema
 
-from kubeauth._parsing.go import parse_time
+from kubeauth._parsing.go import format_duration, parse_duration, parse_time
 from kubeauth._parsing.models import (
     CONSTRUCTED,
     MAX_PROBLEMS,
@@ -25,12 +25,22 @@ from kubeauth._secret import FrozenDict, HiddenDict, Secret
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 
+T = TypeVar("T")
+
+Items = Annotated[tuple[T, ...], Field(strict=False)]
+"""A list of models."""
 # The first invalid item is enough: the others usually have the same problem.
+FailFastItems = Annotated[tuple[T, ...], Field(strict=False), FailFast()]
+"""A list of models, of which only the first invalid one is reported."""
 Strings = Annotated[
     tuple[str, ...],
     Field(strict=False),
     FailFast(),
     BeforeValidator(lambda value: _fill_items(value)),
+]
+"""A list of strings, of which only the first invalid one is reported."""
+AllStrings = Annotated[
+    tuple[str, ...], Field(strict=False), BeforeValidator(lambda value: _fill_items(value))
 ]
 """A list of strings."""
 
@@ -148,6 +158,29 @@ Time = Annotated[
 """A time in RFC 3339, as Go reads it; None for Go's zero time, which means that it is not set."""
 
 
+def _to_duration(value: Any) -> float:
+    if type(value) in (int, float):  # by a constructor
+        return float(value)
+    seconds = parse_duration(_to_text(value))
+    if seconds is None:
+        raise invalid_value("not a duration", "Write it as 10m, 1h30m or 0s.")
+    return seconds
+
+
+def _format_duration(value: float | None) -> str | None:
+    if value is None:
+        return None
+    return f"-{format_duration(-value)}" if value < 0 else format_duration(value)
+
+
+_WRITE_DURATION = core_schema.plain_serializer_function_ser_schema(_format_duration, when_used="json")
+Duration = Annotated[
+    float | None,
+    _ScalarSchema(_to_duration, _WRITE_DURATION, {"type": "string", "examples": ["12h", "1h30m", "0s"]}),
+]
+"""Seconds, as a Go duration in documents; None if it is not set."""
+
+
 def _fill_values(zero: object) -> Callable[[Any], Any]:
     def fill(value: Any) -> Any:
         if type(value) is dict and None in value.values():
@@ -161,15 +194,22 @@ def _fill_values(zero: object) -> Callable[[Any], Any]:
 class _DictSchema:
     """A mapping with arbitrary keys, whose null values are `zero`."""
 
-    def __init__(self, build: type[FrozenDict[str, Any]], value_type: Any, zero: object) -> None:
+    def __init__(
+        self, build: type[FrozenDict[str, Any]], value_type: Any, zero: object, *, fail_fast: bool = False
+    ) -> None:
         self._build, self._value_type, self._zero = build, value_type, zero
+        self._fail_fast = fail_fast
 
     def __get_pydantic_core_schema__(
         self, _source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        items = core_schema.dict_schema(core_schema.str_schema(), handler.generate_schema(self._value_type))
+        items = core_schema.dict_schema(
+            core_schema.str_schema(),
+            handler.generate_schema(self._value_type),
+            fail_fast=self._fail_fast,
+        )
         filled = core_schema.no_info_before_validator_function(_fill_values(self._zero), items)
-        write = core_schema.plain_serializer_function_ser_schema(_write_dict, info_arg=True)
+        write = core_schema.wrap_serializer_function_ser_schema(_write_dict, info_arg=True, schema=items)
         return core_schema.no_info_after_validator_function(self._build, filled, serialization=write)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -177,16 +217,30 @@ class _DictSchema:
         return handler(plain)
 
 
-def _write_dict(value: FrozenDict[str, Any], info: core_schema.SerializationInfo) -> Mapping[str, Any]:
+def _write_dict(
+    value: FrozenDict[str, Any],
+    write: Callable[[dict[str, Any]], dict[str, Any]],
+    info: core_schema.SerializationInfo,
+) -> Mapping[str, Any]:
     if info.mode != "json":
         return value
     if isinstance(value, HiddenDict):
         _check_context(value, info)
-    return {key: list(item) if isinstance(item, tuple) else item for key, item in value.items()}
+    return write(dict(value))
+
+
+def mapping_to(value_type: Any, *, zero: object = None) -> Any:
+    """Return the annotation of a mapping with arbitrary keys, whose null values are `zero`.
+
+    Only the first invalid value is reported.
+    """
+    return _DictSchema(FrozenDict, value_type, zero, fail_fast=True)
 
 
 StringLists = Annotated[Mapping[str, tuple[str, ...]], _DictSchema(FrozenDict, Strings, ())]
 """A mapping to lists of strings."""
+StringMap = Annotated[Mapping[str, str], _DictSchema(FrozenDict, str, "", fail_fast=True)]
+"""A mapping to strings."""
 HiddenStrings = Annotated[Mapping[str, str], _DictSchema(HiddenDict, str, "")]
 """A mapping to strings that may be secret."""
 

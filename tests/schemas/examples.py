@@ -33,6 +33,7 @@ STRATEGIES: dict[Any, st.SearchStrategy[Any]] = {
     str: TEXT,
     bool: st.booleans(),
     int: st.integers(0, 2**31),
+    float: st.integers(-(2**20), 2**20).map(lambda quarters: quarters / 4),  # durations, exactly
     bytes: st.binary(max_size=6),
     Secret[str]: TEXT.map(Secret),
     Secret[bytes]: st.binary(max_size=6).map(Secret),
@@ -43,7 +44,7 @@ STRATEGIES: dict[Any, st.SearchStrategy[Any]] = {
 
 def is_head(name: str, field: FieldInfo) -> bool:
     """Whether a field has one valid value, such as `kind`."""
-    return name in ("api_version", "kind") and bool(field.default)
+    return name in ("api_version", "kind") and isinstance(field.default, str) and field.default != ""
 
 
 def build_strategy(model: type[Model]) -> st.SearchStrategy[Model]:
@@ -92,6 +93,7 @@ def _fill_value(kind: Any, text: str) -> Any:
     constants: dict[Any, Any] = {
         bool: True,
         int: 1,
+        float: "12h",
         str: text,
         Any: text,
         bytes: base64.b64encode(text.encode()).decode(),

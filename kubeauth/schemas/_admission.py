@@ -1,0 +1,51 @@
+"""AdmissionReview, v1 and v1beta1: the request that an admission webhook receives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from kubeauth._parsing.models import Model
+from kubeauth._parsing.types import StringLists, Strings
+from kubeauth._secret import FrozenDict
+
+
+class UserInfo(Model):
+    """The user who sent a request to the API server."""
+
+    username: str = ""
+    uid: str = ""
+    groups: Strings = ()
+    extra: StringLists = Field(default_factory=FrozenDict[str, tuple[str, ...]])
+
+
+class GroupVersionKind(Model):
+    """The kind of an object."""
+
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class AdmissionRequest(Model):
+    """The request that is to be admitted."""
+
+    uid: str = ""
+    kind: GroupVersionKind = Field(default_factory=GroupVersionKind)
+    operation: str = ""
+    """`CREATE`, `UPDATE`, `DELETE` or `CONNECT`."""
+    namespace: str = ""
+    """Namespace of the request. The object itself may not have one yet."""
+    user_info: UserInfo = Field(default_factory=UserInfo)
+    object: Any = Field(default=None, repr=False)
+    """The new object, as a document: a webhook patches it, and must not lose fields that it does not know."""
+    old_object: Any = Field(default=None, repr=False)
+
+
+class AdmissionReview(Model):
+    """What the API server sends to an admission webhook."""
+
+    api_version: str = "admission.k8s.io/v1"
+    kind: str = "AdmissionReview"
+    request: AdmissionRequest | None = None
