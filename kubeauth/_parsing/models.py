@@ -27,7 +27,7 @@ from kubeauth._parsing.limits import DocumentError
 from kubeauth.errors import Problem
 
 if TYPE_CHECKING:
-    from pydantic import ModelWrapValidatorHandler
+    from pydantic import GetJsonSchemaHandler, ModelWrapValidatorHandler
 
     from kubeauth._parsing import Json
 
@@ -115,6 +115,17 @@ class Model(BaseModel):
         # Otherwise pydantic calls it for every model in a document, which takes longer.
         __init__.__pydantic_base_init__ = True
 
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        # Imported here, because it parses source files and is rarely needed.
+        from kubeauth._parsing.json_schema import complete_schema
+
+        json_schema = handler(schema)
+        complete_schema(cls, handler.resolve_ref_schema(json_schema), partial=issubclass(cls, PartialModel))
+        return json_schema
+
     def to_document(self, *, reveal_secrets: bool = False) -> dict[str, Json]:
         """Return the document with the field names of Kubernetes, without fields that are not set.
 
@@ -132,7 +143,11 @@ class Model(BaseModel):
         return {**head, **document}
 
 
-class TypeMeta(Model):
+class PartialModel(Model):
+    """Base of models of documents that have more fields, which kubeauth does not read."""
+
+
+class TypeMeta(PartialModel):
     """apiVersion and kind of any document."""
 
     api_version: str = ""

@@ -283,7 +283,12 @@ class NamedEntries:
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         entry = schema["schema"]["items_schema"]["schema"]["fields"][self._key]["schema"]
         properties = {"name": _JSON_TEXT, self._key: handler(entry)}
-        items = {"type": "object", "properties": properties, "required": ["name"]}
+        items = {
+            "type": "object",
+            "properties": properties,
+            "required": ["name"],
+            "additionalProperties": False,
+        }
         return {"type": "array", "items": items}
 
     def _read(

@@ -37,6 +37,7 @@ COMMANDS = {
     "fleet get": "ask the API servers of many contexts for a path, and print the answers",
     "fleet contexts": "list the contexts that patterns mean",
     "proxy": "serve the API server on loopback, and sign what is passed on",
+    "schema": "print the JSON Schema of a kubeconfig or another document",
     "registry match": "say which credential providers an image matches, and why not the others",
     "registry credentials": "run them for an image, and print what they give",
     "registry check": "look at a configuration of credential providers",
