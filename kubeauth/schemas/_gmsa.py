@@ -28,7 +28,7 @@ class GroupManagedServiceAccount(_WindowsModel):
 class HostAccountConfig(_WindowsModel):
     """How a node that has not joined the domain gets the password of the account."""
 
-    plugin_guid: str = Field(default="", alias="PluginGUID")
+    plugin_guid: str = Field(default="", validation_alias="PluginGUID", serialization_alias="PluginGUID")
     plugin_input: str = Field(default="", repr=False)
     portable_ccg_version: str = ""
 
