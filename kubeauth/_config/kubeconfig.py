@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kubeauth._config.files import KUBECONFIG_LIMIT, describe_os_error, make_absolute, read_file
 from kubeauth._parsing import DocumentError, Json, copy_plain, read_document
 from kubeauth._parsing.models import MAX_PROBLEMS, describe_type, validate_document
 from kubeauth.errors import Problem
-from kubeauth.schemas._kubeconfig import NOT_A_KUBECONFIG_HINT, Cluster, Kubeconfig, Origin, User
+from kubeauth.schemas._kubeconfig import (
+    NO_CLUSTER,
+    NO_USER,
+    NOT_A_KUBECONFIG_HINT,
+    Cluster,
+    Kubeconfig,
+    Origin,
+    User,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,9 +28,9 @@ class Overrides:
     cluster: str = ""
     user: str = ""
     namespace: str = ""
-    cluster_info: Cluster = field(default_factory=Cluster)
-    user_info: User = field(default_factory=User)
-    cluster_defaults: Cluster = field(default_factory=Cluster)
+    cluster_info: Cluster = NO_CLUSTER
+    user_info: User = NO_USER
+    cluster_defaults: Cluster = NO_CLUSTER
     """Used where the files have no value: a caller can set a default server here (K57)."""
 
 

@@ -27,7 +27,7 @@ from kubeauth._config.validate import validate_cluster, validate_tls_options, va
 from kubeauth._exec.config import ExecOptions, PluginPolicy
 from kubeauth._secret import Secret
 from kubeauth.errors import InClusterError, KubeConfigError, Problem, TokenFileError
-from kubeauth.schemas._kubeconfig import Cluster, Kubeconfig, User
+from kubeauth.schemas._kubeconfig import NO_CLUSTER, NO_USER, Cluster, Kubeconfig, User
 
 logger = logging.getLogger("kubeauth.config")
 
@@ -257,9 +257,9 @@ class Loader:
             raise KubeConfigError.from_problems([selected])
         cluster, user = selected.cluster, selected.user
         problems = [*selected.problems, *validate_user(selected.user_name, user, find_open_problem)]
-        if cluster == Cluster() and not problems:
+        if cluster == NO_CLUSTER and not problems:
             return _EmptyConfig(_explain_empty_config(selected, config, paths))
-        if cluster != Cluster():
+        if cluster != NO_CLUSTER:
             problems += validate_cluster(selected.cluster_name, cluster, find_open_problem)
         elif not selected.problems:
             field = f'contexts["{selected.context_name}"].context.cluster' if selected.context_name else None
@@ -333,7 +333,7 @@ class Loader:
     def _with_origin(self, config: ClientConfig, origin: ConfigOrigin | None) -> ClientConfig:
         """Set the origin, unless entries were overridden: those overrides may be secrets."""
         overridden = (self.overrides.cluster_info, self.overrides.user_info, self.overrides.cluster_defaults)
-        if overridden != (Cluster(), User(), Cluster()):
+        if overridden != (NO_CLUSTER, NO_USER, NO_CLUSTER):
             return set_origin(config, None)
         return set_origin(config, origin) if origin else config
 

@@ -18,7 +18,16 @@ from kubeauth._exec.config import ExecConfig, ExecOptions, PluginPolicy
 from kubeauth._exec.lookup import escape_terminal
 from kubeauth._secret import Secret
 from kubeauth.errors import Problem
-from kubeauth.schemas._kubeconfig import Cluster, Context, ExecEntry, Kubeconfig, User
+from kubeauth.schemas._kubeconfig import (
+    NO_CLUSTER,
+    NO_CONTEXT,
+    NO_USER,
+    Cluster,
+    Context,
+    ExecEntry,
+    Kubeconfig,
+    User,
+)
 
 _T = TypeVar("_T")
 _Entry = TypeVar("_Entry", Cluster, User)
@@ -118,7 +127,7 @@ def select(config: Kubeconfig, overrides: Overrides, *, cwd: str) -> Selection |
     if context is None and overrides.context:
         return _build_not_found_problem("context", "context", context_name, config.contexts, config)
     problems = _find_missing_context(context_name, config) if context is None else []
-    context = context or Context()
+    context = context or NO_CONTEXT
     user_name, cluster_name = overrides.user or context.user, overrides.cluster or context.cluster
     if overrides.user and overrides.user not in config.users:
         return _build_not_found_problem("auth info", "user", user_name, config.users, config)
@@ -126,8 +135,8 @@ def select(config: Kubeconfig, overrides: Overrides, *, cwd: str) -> Selection |
         return _build_not_found_problem("cluster", "cluster", cluster_name, config.clusters, config)
     if user_name and user_name not in config.users:
         problems += _build_missing_user_problems(user_name, context_name, context, config)
-    cluster = resolve_cluster_paths(config.clusters.get(cluster_name, Cluster()), cwd)
-    user = resolve_user_paths(config.users.get(user_name, User()), cwd)
+    cluster = resolve_cluster_paths(config.clusters.get(cluster_name, NO_CLUSTER), cwd)
+    user = resolve_user_paths(config.users.get(user_name, NO_USER), cwd)
     return Selection(
         context_name=context_name,
         cluster_name=cluster_name,
@@ -203,7 +212,6 @@ def _override_user(user: User, info: User) -> User:
 
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
-_NO_CLUSTER, _NO_USER = Cluster(), User()
 
 
 def build_client_config(
@@ -220,10 +228,10 @@ def build_client_config(
     cluster, user = selection.cluster, selection.user
     # K46: over plain http, the credentials and TLS options are not even read.
     is_tls = uses_tls(server)
-    tls_cluster, tls_user = (cluster, user) if is_tls else (_NO_CLUSTER, _NO_USER)
+    tls_cluster, tls_user = (cluster, user) if is_tls else (NO_CLUSTER, NO_USER)
     # K38: a key without a certificate is not a credential.
     has_certificate = bool(tls_user.client_certificate or tls_user.client_certificate_data)
-    certificate = tls_user if has_certificate else _NO_USER
+    certificate = tls_user if has_certificate else NO_USER
     # One call without dataclasses.replace, which would check all fields again.
     return ClientConfig(
         server=server,

@@ -161,6 +161,9 @@ class Context(_Entry):
     """Data of other programs, by name."""
 
 
+# Not by the constructors, which would build a validator for each class: a kubeconfig has one for all of them.
+NO_CLUSTER, NO_USER, NO_CONTEXT = Cluster.model_construct(), User.model_construct(), Context.model_construct()
+
 NOT_A_KUBECONFIG_HINT = "Is this the right file? A kubeconfig starts with apiVersion: v1 and kind: Config."
 
 
