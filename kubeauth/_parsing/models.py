@@ -202,17 +202,25 @@ def iter_details(error: ValidationError) -> Iterator[InitErrorDetails]:
 
 
 def validate_document(
-    model: type[_Model], document: Json, *, origin: str = "", strict: bool = False, context: object = None
+    model: type[_Model],
+    document: Json,
+    *,
+    origin: str = "",
+    strict: bool = False,
+    by_index: bool = False,
+    context: object = None,
 ) -> _Model | Invalid:
     """Validate a document that this package has read.
 
     Unknown fields are ignored. With `strict`, they are reported, and list items are named by index, as in
-    Kubernetes. `origin` is the path of the file, for the problems.
+    Kubernetes; with `by_index`, only the latter. `origin` is the path of the file, for the problems.
     """
     options = {"extra": "forbid" if strict else "ignore", "context": context}
     result = _try_validate(model, document, options)
     return (
-        Invalid(result, document, origin, by_index=strict) if isinstance(result, ValidationError) else result
+        Invalid(result, document, origin, by_index=strict or by_index)
+        if isinstance(result, ValidationError)
+        else result
     )
 
 
@@ -230,10 +238,10 @@ class Invalid:
         """Fields of the right type with an invalid value."""
         by_type = {_WRONG_KIND: self.kind_problems, _INVALID_VALUE: self.value_problems}
         for line in error.errors(include_url=False, include_input=False):
-            place, value = _locate(document, line["loc"], by_index)
             problems = by_type.get(line["type"], self.type_problems)
             self.type_problem_count += problems is self.type_problems
             if len(problems) < MAX_PROBLEMS:
+                place, value = _locate(document, line["loc"], by_index)
                 message, hint = _explain(line["type"], line["msg"], line.get("ctx") or {}, value)
                 problems.append(Problem(message, origin or None, place or None, hint))
 
@@ -281,7 +289,7 @@ def one_of(field: str, allowed: tuple[str, ...]) -> Callable[[str], str]:
 def _explain(kind: str, message: str, context: Mapping[str, Any], value: Json) -> tuple[str, str]:
     if kind in (_WRONG_KIND, _INVALID_VALUE):
         return message, context["hint"]
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "string_unicode"):  # the latter if its name has half a surrogate pair
         return "unknown field", "Check its spelling, or remove it."
     expected, actual = _EXPECTED[kind], describe_type(value)
     hint = f"Write {expected} there."

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from kubeauth._parsing import DocumentError, Findings, Json, read_json
+from kubeauth._parsing import DocumentError, Json, read_json
+from kubeauth._parsing.models import Invalid, validate_document
 from kubeauth.gmsa._steps import Answer, Review, Unavailable, Verdict
+from kubeauth.schemas import Status, SubjectAccessReview
 
 GROUP = "windows.k8s.io"
 VERSION = "v1"
@@ -21,15 +23,17 @@ def spec_path(name: str) -> str:
 
 def spec_answer(name: str, status: int, body: bytes) -> Answer:
     """What came of the look-up of a credential spec (B54, B55)."""
-    document = _mapping(body)
     if 200 <= status <= 299:
-        return Unavailable("the API server's answer is no JSON object") if document is None else document
+        # Not a model: what is put into pods must not lose fields that no model has (B32).
+        document = _read(body)
+        if isinstance(document, dict):
+            return document
+        return Unavailable("the API server's answer is no JSON object")
     if status != 404:
-        return Unavailable(_refusal(status, document))
+        return Unavailable(_refusal(status, body))
     # One that does not exist is called by its name there. A resource that is not installed is not.
-    found = Findings().root(document or {})
-    details = found.within("details")
-    if found.string("reason") == "NotFound" and details.string("name") == name:
+    found = _read_status(body)
+    if found.reason == "NotFound" and found.details.name == name:
         return None
     return Unavailable(
         f"the API server has no {RESOURCE}.{GROUP}: is its custom resource definition installed?"
@@ -69,25 +73,27 @@ def review_document(review: Review) -> dict[str, Json]:
 
 def review_verdict(status: int, body: bytes) -> Verdict:
     """Allowed, or why not. Who could not be asked has not said yes (B59)."""
-    document = _mapping(body)
     if not 200 <= status <= 299:
-        return Verdict(False, _refusal(status, document))
-    answer = (document or {}).get("status")
-    if not isinstance(answer, dict):
+        return Verdict(False, _refusal(status, body))
+    review = validate_document(SubjectAccessReview, _read(body))
+    if isinstance(review, Invalid) or review.status is None:
         return Verdict(False, "the API server's answer is no review")
-    reason = answer.get("reason")
-    allowed = answer.get("allowed") is True and not answer.get("denied")
-    return Verdict(allowed, reason if isinstance(reason, str) else "")
+    return Verdict(review.status.allowed and not review.status.denied, review.status.reason)
 
 
-def _refusal(status: int, document: dict[str, Json] | None) -> str:
-    said = (document or {}).get("message")
-    return f"the API server answered with {status}" + (f": {said}" if isinstance(said, str) and said else "")
+def _refusal(status: int, body: bytes) -> str:
+    message = _read_status(body).message
+    return f"the API server answered with {status}" + (f": {message}" if message else "")
 
 
-def _mapping(body: bytes) -> dict[str, Json] | None:
+def _read_status(body: bytes) -> Status:
+    """Return the Status in a response, or an empty one if there is none."""
+    status = validate_document(Status, _read(body))
+    return Status() if isinstance(status, Invalid) else status
+
+
+def _read(body: bytes) -> Json:
     try:
-        found = read_json(body)
+        return read_json(body)
     except DocumentError:
         return None
-    return found if isinstance(found, dict) else None

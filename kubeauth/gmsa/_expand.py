@@ -79,7 +79,7 @@ def expansion(pod: Pod, policy: Policy, hostname: Callable[[], str]) -> Steps[De
                 "value": credspec.text,
             }
         )
-    if policy.random_hostname and pod.spec_names and not pod.hostname:
+    if policy.random_hostname and pod.spec_names and not pod.spec.hostname:
         patch.append({"op": "add", "path": "/spec/hostname", "value": hostname()})
     return Decision(True, patch=tuple(patch)) if patch else ALLOWED
 

@@ -65,7 +65,7 @@ def outcome(
     of_pod, visited = expanded.places[0], {place.path for place in pod.places}
     places: list[PlaceOutcome] = []
     for before in everything.places:
-        own, place = _unfit(before, pod.os, policy) or ALLOWED, before
+        own, place = _unfit(before, pod.spec.os.name, policy) or ALLOWED, before
         if before.path in visited:
             alone = replace(pod, places=(before,))
             own, after, _ = yield from _decided(alone, namespace, policy, hostname)
@@ -96,7 +96,7 @@ def _decided(
     expanded = replace(pod, places=places)
     if mutated.allowed:
         # The API server looks at a pod before it asks who only validates.
-        unfit = next(filter(None, (_unfit(place, pod.os, policy) for place in places)), None)
+        unfit = next(filter(None, (_unfit(place, pod.spec.os.name, policy) for place in places)), None)
         decision = unfit or (yield from creation(expanded, namespace, None, policy))
     else:
         decision = mutated

@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
+from typing import get_args
 
-from kubeauth._parsing import MAX_PROBLEMS, DocumentError, Fields, Findings, copy_plain
+from kubeauth._parsing import MAX_PROBLEMS, DocumentError, Json, copy_plain
+from kubeauth._parsing.models import Invalid, Model, validate_document
 from kubeauth.errors import Problem
 from kubeauth.gmsa._credspec import MAX_CONTENTS, canonical, is_too_long
+from kubeauth.schemas import CredentialSpec, HostAccountConfig
 
-_JOIN = ("DnsName", "DnsTreeName", "Guid", "MachineAccountName", "NetBiosName", "Sid")
-_HOST = ("PluginGUID", "PluginInput", "PortableCcgVersion")
-_ACCOUNT = ("Name", "Scope")
-# By what they are in. What else is there the API server throws away (B3).
-_MEMBERS = ("ActiveDirectoryConfig", "CmsPlugins", "DomainJoinConfig")
-_AD_MEMBERS = ("GroupManagedServiceAccounts", "HostAccountConfig")
-
+_ACCOUNTS = "ActiveDirectoryConfig.GroupManagedServiceAccounts"
 _SID = re.compile(r"S-1-5-21-[0-9]+-[0-9]+-[0-9]+")
 _GUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _MAX_NETBIOS = 15
@@ -44,117 +41,98 @@ def lint_credspec(credspec: object) -> CredSpecReport:
         return CredSpecReport((Problem(f"it is no JSON: {error}", hint="Give it as plain values."),))
     if not isinstance(document, dict):
         return CredSpecReport((Problem("it must be an object", hint="It begins with a brace."),))
-    findings = Findings(strict=True)
-    spec = _read(findings.root(document))
-    errors = [*findings.schema_problems, *_errors(spec)]
     if is_too_long(canonical(document)):
-        errors.insert(0, Problem(f"it is longer than {MAX_CONTENTS} bytes", hint="No pod can have it."))
-    return CredSpecReport(tuple(errors[:MAX_PROBLEMS]), tuple(islice(_warnings(spec), MAX_PROBLEMS)))
+        problem = Problem(f"it is longer than {MAX_CONTENTS} bytes", hint="No pod can have it.")
+        return CredSpecReport((problem,))
+    spec = validate_document(CredentialSpec, document, by_index=True)
+    unknown = _find_unknown(CredentialSpec, document)
+    if isinstance(spec, Invalid):
+        return CredSpecReport(tuple(spec.problems), tuple(islice(unknown, MAX_PROBLEMS)))
+    warnings = chain(unknown, _warnings(spec))
+    return CredSpecReport(tuple(islice(_errors(spec), MAX_PROBLEMS)), tuple(islice(warnings, MAX_PROBLEMS)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Account:
-    place: str
-    name: str
-    scope: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Spec:
-    plugins: tuple[str, ...]
-    accounts: tuple[_Account, ...]
-    join: dict[str, str]
-    host: dict[str, str] | None
-    unknown: tuple[Problem, ...]
-
-
-def _read(fields: Fields) -> _Spec:
-    """What is there, each member with its type; and what nobody knows."""
-    directory = fields.within("ActiveDirectoryConfig")
-    join, host = fields.within("DomainJoinConfig"), directory.within("HostAccountConfig")
-    unknown = [*_unknown(fields, _MEMBERS), *_unknown(directory, _AD_MEMBERS)]
-    unknown += [*_unknown(join, _JOIN), *_unknown(host, _HOST)]
-    accounts: list[_Account] = []
-    for entry in directory.each("GroupManagedServiceAccounts"):
-        unknown += _unknown(entry, _ACCOUNT)
-        accounts.append(_Account(entry.place(), entry.string("Name"), entry.string("Scope")))
-    return _Spec(
-        fields.strings("CmsPlugins"),
-        tuple(accounts),
-        {name: join.string(name) for name in _JOIN},
-        {name: host.string(name) for name in _HOST} if host.is_present else None,
-        tuple(unknown),
-    )
-
-
-def _unknown(fields: Fields, known: tuple[str, ...]) -> Iterator[Problem]:
-    spelled = {name.lower(): name for name in known}
-    for name in fields.names():
-        if name not in known:
-            meant = spelled.get(name.lower())
+def _find_unknown(model: type[Model], value: Json, place: str = "") -> Iterator[Problem]:
+    """Find the members that the API server discards, because the definition does not have them (B3)."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _find_unknown(model, item, f"{place}[{index}]")
+    if not isinstance(value, dict):
+        return
+    known = {field.alias or "": field.annotation for field in model.model_fields.values()}
+    by_lower_case = {name.lower(): name for name in known}
+    for name, item in value.items():
+        field = f"{place}.{name}" if place else name
+        if name in known:
+            for nested in (known[name], *get_args(known[name])):
+                if isinstance(nested, type) and issubclass(nested, Model):
+                    yield from _find_unknown(nested, item, field)
+        else:
+            meant = by_lower_case.get(name.lower())
             hint = f"Write {meant}: case counts." if meant else "The API server throws it away."
-            yield Problem("unknown member", field=fields.place(name), hint=hint)
+            yield Problem("unknown member", field=field, hint=hint)
 
 
-def _errors(spec: _Spec) -> Iterator[Problem]:
-    if "ActiveDirectory" not in spec.plugins:
+def _errors(spec: CredentialSpec) -> Iterator[Problem]:
+    if "ActiveDirectory" not in spec.cms_plugins:
         yield Problem(
             "must have ActiveDirectory in it", field="CmsPlugins", hint='Write ["ActiveDirectory"].'
         )
-    if "" in spec.plugins:  # or null
+    if "" in spec.cms_plugins:  # or null
         yield Problem("has an entry that names nothing", field="CmsPlugins", hint="Leave it out.")
-    accounts = "ActiveDirectoryConfig.GroupManagedServiceAccounts"
-    if not spec.accounts:
-        yield Problem("must name an account", field=accounts, hint="Give its Name and a Scope.")
-    for account in spec.accounts:
-        for name, value in (("Name", account.name), ("Scope", account.scope)):
-            if not value:
-                yield Problem("is missing", field=f"{account.place}.{name}", hint="Both must be there.")
-    for name, value in spec.join.items():
-        if not value:
-            yield Problem("is missing", field=f"DomainJoinConfig.{name}", hint="All six must be there.")
+    accounts = spec.active_directory_config.group_managed_service_accounts
+    if not accounts:
+        yield Problem("must name an account", field=_ACCOUNTS, hint="Give its Name and a Scope.")
+    for index, account in enumerate(accounts):
+        yield from _find_missing(account, f"{_ACCOUNTS}[{index}]", "Both must be there.")
+    yield from _find_missing(spec.domain_join_config, "DomainJoinConfig", "All six must be there.")
 
 
-def _warnings(spec: _Spec) -> Iterator[Problem]:
-    yield from spec.unknown
-    join = spec.join
-    if join["Sid"] and not _SID.fullmatch(join["Sid"]):
+def _find_missing(model: Model, place: str, hint: str) -> Iterator[Problem]:
+    for name, field in type(model).model_fields.items():
+        if not getattr(model, name):
+            yield Problem("is missing", field=f"{place}.{field.alias}", hint=hint)
+
+
+def _warnings(spec: CredentialSpec) -> Iterator[Problem]:
+    join = spec.domain_join_config
+    if join.sid and not _SID.fullmatch(join.sid):
         yield Problem("is not the SID of a domain", field="DomainJoinConfig.Sid", hint="S-1-5-21-1-2-3")
-    if join["Guid"] and not _GUID.fullmatch(join["Guid"]):
+    if join.guid and not _GUID.fullmatch(join.guid):
         yield Problem("is not a GUID", field="DomainJoinConfig.Guid", hint="Write it without braces.")
-    if len(join["NetBiosName"]) > _MAX_NETBIOS:
+    if len(join.net_bios_name) > _MAX_NETBIOS:
         hint = f"It has {_MAX_NETBIOS} characters at most."
         yield Problem("is longer than such a name can be", field="DomainJoinConfig.NetBiosName", hint=hint)
     yield from _account_warnings(spec)
-    if spec.host is not None:
-        yield from _host_warnings(spec.host)
+    if host := spec.active_directory_config.host_account_config:
+        yield from _host_warnings(host)
 
 
-def _account_warnings(spec: _Spec) -> Iterator[Problem]:
-    machine = spec.join["MachineAccountName"]
+def _account_warnings(spec: CredentialSpec) -> Iterator[Problem]:
+    join, accounts = spec.domain_join_config, spec.active_directory_config.group_managed_service_accounts
+    machine = join.machine_account_name
     named = [("DomainJoinConfig.MachineAccountName", machine)]
-    named += [(f"{account.place}.Name", account.name) for account in spec.accounts]
+    named += [(f"{_ACCOUNTS}[{index}].Name", account.name) for index, account in enumerate(accounts)]
     for place, name in named:
         if name.endswith("$"):
             yield Problem("ends in $", field=place, hint="Write the name of the account without it.")
-    if not spec.accounts or not machine:
+    if not accounts or not machine:
         return  # which is an error
-    field = "ActiveDirectoryConfig.GroupManagedServiceAccounts"
-    if all(account.name != machine for account in spec.accounts):
-        yield Problem("none has the Name that is MachineAccountName", field=field, hint="They are the same.")
-    scopes = {account.scope.lower() for account in spec.accounts}
-    for name in ("NetBiosName", "DnsName"):
-        if (scope := spec.join[name]) and scope.lower() not in scopes:
+    if all(account.name != machine for account in accounts):
+        yield Problem(
+            "none has the Name that is MachineAccountName", field=_ACCOUNTS, hint="They are the same."
+        )
+    scopes = {account.scope.lower() for account in accounts}
+    for name, scope in (("NetBiosName", join.net_bios_name), ("DnsName", join.dns_name)):
+        if scope and scope.lower() not in scopes:
             hint = "List the account twice: once with each Scope."
-            yield Problem(f"none has the Scope that is {name}", field=field, hint=hint)
+            yield Problem(f"none has the Scope that is {name}", field=_ACCOUNTS, hint=hint)
 
 
-def _host_warnings(host: dict[str, str]) -> Iterator[Problem]:
+def _host_warnings(host: HostAccountConfig) -> Iterator[Problem]:
     place = "ActiveDirectoryConfig.HostAccountConfig"
-    for name, value in host.items():
-        if not value:
-            yield Problem("is missing", field=f"{place}.{name}", hint="A node needs all three.")
+    yield from _find_missing(host, place, "A node needs all three.")
     # Not that it is hexadecimal: upstream's own sample is not (B73).
-    guid = host["PluginGUID"]
+    guid = host.plugin_guid
     if guid and not (guid.startswith("{") and guid.endswith("}")):
         yield Problem("has no braces around it", field=f"{place}.PluginGUID", hint="Write {...}.")

@@ -7,22 +7,20 @@ says what kind of thing stands where, and never repeats it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kubeauth._parsing import DocumentError, Fields, Findings, Json, copy_plain
+from kubeauth import schemas
+from kubeauth._parsing import DocumentError, Json, copy_plain
+from kubeauth._parsing.models import Invalid, validate_document
 from kubeauth.gmsa._annotations import containers_of, contents_key, name_key, pointer
 from kubeauth.gmsa._decision import Decision, Policy, denied
 from kubeauth.gmsa._words import quoted
 
 Level = Literal["pod", "container", "init container", "ephemeral container"]
 
-_LISTS: dict[str, Level] = {
-    "containers": "container",
-    "initContainers": "init container",
-    "ephemeralContainers": "ephemeral container",
-}
-_SHIPPED_LISTS: dict[str, Level] = {"containers": "container"}
+_LISTS = ("containers", "initContainers", "ephemeralContainers")
 
 MAX_CONTAINERS = 1000
 """So many a pod may have. No node could run more, and to look at 300,000 would hold everybody up."""
@@ -53,14 +51,13 @@ class Place:
 class Pod:
     """What counts of a pod."""
 
+    spec: schemas.PodSpec = field(repr=False)
     service_account: str
-    hostname: str
+    """The one that the policy reads from the spec."""
     places: tuple[Place, ...]
     """The first is the pod itself."""
     strays: tuple[Place, ...] = ()
     """Annotations for containers that are not there."""
-    os: str = ""
-    """What `spec.os.name` says, if it says anything."""
 
     @property
     def spec_names(self) -> frozenset[str]:
@@ -82,66 +79,63 @@ def read_pod(document: Json, policy: Policy) -> Pod | Decision:
         return _bad_pod("it must be a mapping")
     if document.get("kind") not in ("Pod", None):  # a template does not say it
         return _bad_pod("its kind is another")
-    findings = Findings()
-    fields = findings.root(document)
-    lists = map(fields.within("spec").raw, _LISTS)
+    spec = document.get("spec")
+    lists = [spec.get(name) for name in _LISTS] if isinstance(spec, dict) else []
     if sum(len(each) for each in lists if isinstance(each, list)) > MAX_CONTAINERS:
         return denied(422, f"the pod has more than {MAX_CONTAINERS} containers")
-    pod = _pod(fields, policy)
-    for problem in findings.schema_problems:
+    pod = validate_document(schemas.Pod, document)
+    if isinstance(pod, Invalid):
+        problem = pod.problems[0]
         return _bad_pod(f"{problem.field}: {problem.message}")
-    return pod
+    return _pod(pod, policy)
 
 
 def _bad_pod(reason: str) -> Decision:
     return denied(400, f"this is not a pod: {reason}")
 
 
-def _pod(fields: Fields, policy: Policy) -> Pod:
-    metadata, spec = fields.within("metadata"), fields.within("spec")
-    generate_name = metadata.string("generateName")
-    name = metadata.string("name") or generate_name
+def _pod(pod: schemas.Pod, policy: Policy) -> Pod:
+    name = pod.metadata.name or pod.metadata.generate_name
+    strays: tuple[Place, ...] = ()
     if policy.mode == "alpha":
-        places, strays = _annotated(name, metadata.within("annotations"), spec)
+        places, strays = _annotated(name, pod)
     else:
-        places, strays = _in_fields(name, spec, _SHIPPED_LISTS if policy.compat else _LISTS), ()
-    account = spec.string("serviceAccountName")
+        places = _in_fields(name, pod.spec, policy)
+    account = pod.spec.service_account_name
     if not policy.compat:
-        account = account or spec.string("serviceAccount")  # an older name, which the API server still takes
-    os = spec.within("os").string("name")
-    return Pod(account, spec.string("hostname"), places, strays, os)
+        account = account or pod.spec.service_account  # as the API server does
+    return Pod(pod.spec, account, places, strays)
 
 
-def _in_fields(name: str, spec: Fields, lists: dict[str, Level]) -> tuple[Place, ...]:
+def _iter_containers(spec: schemas.PodSpec) -> Iterator[tuple[Level, str, schemas.Container]]:
+    """Yield all containers, each with its level and its path as a JSON pointer."""
+    for index, container in enumerate(spec.containers):
+        yield "container", f"/spec/containers/{index}", container
+    for index, container in enumerate(spec.init_containers):
+        yield "init container", f"/spec/initContainers/{index}", container
+    for index, container in enumerate(spec.ephemeral_containers):
+        yield "ephemeral container", f"/spec/ephemeralContainers/{index}", container
+
+
+def _in_fields(name: str, spec: schemas.PodSpec, policy: Policy) -> tuple[Place, ...]:
     """By the fields of the pod's spec (B11, B15)."""
-    places = [_in_context(spec, "pod", name, "/spec")]
-    for member, level in lists.items():
-        for index, container in enumerate(spec.each(member)):
-            resource = container.string("name")
-            places.append(_in_context(container, level, resource, f"/spec/{member}/{index}"))
+    places = [_in_context(spec.security_context, "pod", name, "/spec")]
+    for level, path, container in _iter_containers(spec):
+        if level == "container" or not policy.compat:
+            places.append(_in_context(container.security_context, level, container.name, path))
     return tuple(places)
 
 
-def _in_context(fields: Fields, level: Level, resource: str, path: str) -> Place:
-    options = fields.within("securityContext").within("windowsOptions")
-    return Place(
-        level,
-        resource,
-        f"{path}/securityContext/windowsOptions/gmsaCredentialSpec",
-        _text(options, "gmsaCredentialSpecName"),
-        _text(options, "gmsaCredentialSpec"),
-        options.is_present,
-    )
+def _in_context(context: schemas.SecurityContext, level: Level, resource: str, path: str) -> Place:
+    path += "/securityContext/windowsOptions/gmsaCredentialSpec"
+    if (options := context.windows_options) is None:
+        return Place(level, resource, path, None, None, has_options=False)
+    return Place(level, resource, path, options.gmsa_credential_spec_name, options.gmsa_credential_spec)
 
 
-def _text(fields: Fields, name: str) -> str | None:
-    text = fields.string(name)
-    return None if fields.raw(name) is None else text
-
-
-def _annotated(name: str, given: Fields, spec: Fields) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
+def _annotated(name: str, pod: schemas.Pod) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
     """By the annotations of the alpha stage (B84)."""
-    values = {key: given.string(key) for key in given.names()}
+    values = pod.metadata.annotations
 
     def place(level: Level, resource: str, container: str | None) -> Place:
         key = contents_key(container)
@@ -150,11 +144,9 @@ def _annotated(name: str, given: Fields, spec: Fields) -> tuple[tuple[Place, ...
 
     places = [place("pod", name, None)]
     known: set[str] = set()
-    for member, level in _LISTS.items():
-        for fields in spec.each(member):
-            resource = fields.string("name")
-            if resource not in known:  # of two with one name the annotation is the same
-                known.add(resource)
-                places.append(place(level, resource, resource))
+    for level, _path, container in _iter_containers(pod.spec):
+        if container.name not in known:  # of two with one name the annotation is the same
+            known.add(container.name)
+            places.append(place(level, container.name, container.name))
     strays = [each for each in containers_of(values) if each not in known]
     return tuple(places), tuple(place("container", each, each) for each in strays)

@@ -20,14 +20,14 @@ from starlette.types import Receive, Scope, Send
 
 import kubeauth
 from kubeauth._runtime import SYSTEM_CLOCK, Clock
-from kubeauth.gmsa import _review
 from kubeauth.gmsa._cluster import Cluster
 from kubeauth.gmsa._decision import Decision, Policy, denied
 from kubeauth.gmsa._driver import asettled
-from kubeauth.gmsa._review import MAX_REVIEW, Refused, mutation, read_review, validation, write_review
+from kubeauth.gmsa._review import MAX_REVIEW, mutation, read_review, validation, write_review
 from kubeauth.gmsa._reviews import ReviewMetrics
 from kubeauth.gmsa._steps import Steps
 from kubeauth.gmsa._words import in_a_log
+from kubeauth.schemas import AdmissionRequest, AdmissionReview
 
 logger = logging.getLogger("kubeauth.gmsa")
 
@@ -92,7 +92,7 @@ class _Reviews:
         self._reader = CapacityLimiter(1)
 
     async def answer(
-        self, request: Request, decide: Callable[[_review.Request, Policy], Steps[Decision]]
+        self, request: Request, decide: Callable[[AdmissionRequest, Policy], Steps[Decision]]
     ) -> Response:
         begun = self._clock.monotonic()
         if not _is_json(request.headers.getlist("content-type")):
@@ -102,10 +102,10 @@ class _Reviews:
                 body, is_whole = await self._body(request, stack)
             except ClientDisconnect:
                 return Response(status_code=400)  # which nobody gets
-            read = await self._read(body)
-            decision = read.decision if isinstance(read, Refused) else await self._decided(read, decide)
-            answer = write_review(read, decision)
-        self._tell(request.url.path, read, decision, self._clock.monotonic() - begun)
+            review, denial = await self._read(body)
+            decision = denial or await self._decided(review.request, decide)
+            answer = write_review(review, decision)
+        self._tell(request.url.path, review.request, decision, self._clock.monotonic() - begun)
         # With the rest of what is too large still in it, the connection is of no more use.
         headers = None if is_whole else {"connection": "close"}
         return _Answer(answer, media_type="application/json", headers=headers)
@@ -137,14 +137,14 @@ class _Reviews:
             raise HTTPException(408, headers={"connection": "close"})
         return bytes(body), False
 
-    async def _read(self, body: bytes) -> _review.Request | Refused:
+    async def _read(self, body: bytes) -> tuple[AdmissionReview, Decision | None]:
         """A large one in a thread, one after the other: meanwhile others are answered."""
         if len(body) <= _LARGE:
             return read_review(body)
         return await to_thread.run_sync(read_review, body, limiter=self._reader)
 
     async def _decided(
-        self, request: _review.Request, decide: Callable[[_review.Request, Policy], Steps[Decision]]
+        self, request: AdmissionRequest, decide: Callable[[AdmissionRequest, Policy], Steps[Decision]]
     ) -> Decision:
         decision: Decision | None = None
         with move_on_after(self._decision_timeout):
@@ -161,18 +161,15 @@ class _Reviews:
             )
         return decision
 
-    def _tell(self, path: str, read: _review.Request | Refused, decision: Decision, seconds: float) -> None:
-        operation, namespace = "", ""
-        if isinstance(read, _review.Request):
-            operation, namespace = read.operation, read.namespace
-        self._metrics.answered(path, operation, decision.code, seconds)
+    def _tell(self, path: str, request: AdmissionRequest, decision: Decision, seconds: float) -> None:
+        self._metrics.answered(path, request.operation, decision.code, seconds)
         logger.log(
             logging.DEBUG if decision.allowed else logging.INFO,
             "%s %s namespace=%s uid=%s allowed=%s code=%d patches=%d seconds=%.3f message=%s",
             path,
-            in_a_log(operation),
-            in_a_log(namespace),
-            in_a_log(read.uid),
+            in_a_log(request.operation),
+            in_a_log(request.namespace),
+            in_a_log(request.uid),
             decision.allowed,
             decision.code,
             len(decision.patch),

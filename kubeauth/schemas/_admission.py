@@ -7,8 +7,9 @@ from typing import Any
 from pydantic import Field
 
 from kubeauth._parsing.models import Model
-from kubeauth._parsing.types import StringLists, Strings
+from kubeauth._parsing.types import Strings
 from kubeauth._secret import FrozenDict
+from kubeauth.schemas._core import UserExtra
 
 
 class UserInfo(Model):
@@ -17,7 +18,7 @@ class UserInfo(Model):
     username: str = ""
     uid: str = ""
     groups: Strings = ()
-    extra: StringLists = Field(default_factory=FrozenDict[str, tuple[str, ...]])
+    extra: UserExtra = Field(default_factory=FrozenDict[str, tuple[str, ...]])
 
 
 class GroupVersionKind(Model):
@@ -48,4 +49,4 @@ class AdmissionReview(Model):
 
     api_version: str = "admission.k8s.io/v1"
     kind: str = "AdmissionReview"
-    request: AdmissionRequest | None = None
+    request: AdmissionRequest = Field(default_factory=AdmissionRequest)

@@ -12,7 +12,6 @@ from kubeauth._parsing.types import (
     FailFastItems,
     SecretBase64,
     SecretText,
-    StringLists,
     StringMap,
     Strings,
     Time,
@@ -154,6 +153,10 @@ class TokenRequest(_Object):
     status: TokenRequestStatus = Field(default_factory=TokenRequestStatus)
 
 
+UserExtra = Annotated[Mapping[str, tuple[str, ...]], mapping_to(Strings, zero=())]
+"""More about a user: lists of strings by key."""
+
+
 class ResourceAttributes(Model):
     """An action on a resource."""
 
@@ -173,7 +176,7 @@ class SubjectAccessReviewSpec(Model):
     user: str = ""
     groups: Strings = ()
     uid: str = ""
-    extra: StringLists = Field(default_factory=FrozenDict[str, tuple[str, ...]])
+    extra: UserExtra = Field(default_factory=FrozenDict[str, tuple[str, ...]])
 
 
 class SubjectAccessReviewStatus(Model):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import ConfigDict, Field
 
 from kubeauth._parsing.models import Model
-from kubeauth._parsing.types import FailFastItems, Strings
+from kubeauth._parsing.types import AllStrings, Items
 from kubeauth.schemas._core import ObjectMeta
 
 
@@ -36,7 +36,7 @@ class HostAccountConfig(_WindowsModel):
 class ActiveDirectoryConfig(_WindowsModel):
     """The accounts, and how nodes get their passwords."""
 
-    group_managed_service_accounts: FailFastItems[GroupManagedServiceAccount] = ()
+    group_managed_service_accounts: Items[GroupManagedServiceAccount] = ()
     host_account_config: HostAccountConfig | None = None
 
 
@@ -54,7 +54,7 @@ class DomainJoinConfig(_WindowsModel):
 class CredentialSpec(_WindowsModel):
     """`credspec` of a GMSACredentialSpec: the output of New-CredentialSpec."""
 
-    cms_plugins: Strings = ()
+    cms_plugins: AllStrings = ()
     """Always `ActiveDirectory`."""
     domain_join_config: DomainJoinConfig = Field(default_factory=DomainJoinConfig)
     active_directory_config: ActiveDirectoryConfig = Field(default_factory=ActiveDirectoryConfig)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kubeauth._parsing import read_json
 from kubeauth.gmsa import Decision
 from kubeauth.gmsa._credspec import MAX_CONTENTS, canonical, credspec_of, mismatch, same
-from kubeauth.gmsa._review import Request, write_review
-from kubeauth.gmsa._steps import User
+from kubeauth.gmsa._review import write_review
+from kubeauth.schemas import AdmissionRequest, AdmissionReview
 from tests.gmsa.pods import cluster, container, pod
 from tests.support.cases import each_case
 
@@ -74,7 +74,7 @@ def test_a_patch_is_byte_for_byte_that_of_the_shipped_webhook_b35(
     credspec: dict[str, Any], document: dict[str, Any], patch: str
 ) -> None:
     operations = cluster(n=credspec).expand(document)
-    to = Request("u", "admission.k8s.io/v1", "CREATE", "shop", User(""), None, None)
+    to = AdmissionReview(request=AdmissionRequest(uid="u"))
     answer = json.loads(write_review(to, Decision(True, patch=tuple(operations))))
     assert answer["response"] == {"uid": "u", "allowed": True, "patch": patch, "patchType": "JSONPatch"}
 

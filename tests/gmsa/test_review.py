@@ -10,19 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeauth.gmsa import Decision, Policy, User
+from kubeauth.gmsa import Decision, Policy
 from kubeauth.gmsa._driver import settled
 from kubeauth.gmsa._review import (
     MAX_REVIEW,
     V1,
     VERSIONS,
-    Refused,
-    Request,
     mutation,
     read_review,
     validation,
     write_review,
 )
+from kubeauth.schemas import UserInfo
 from tests.gmsa.pods import CONTENTS, STRICT, Cluster, Document, cluster, pod
 from tests.support.cases import each_case
 from tests.support.leaks import SENTINEL
@@ -39,11 +38,9 @@ def review(version: str = V1, **request: Any) -> bytes:
 def answered(path: str, body: bytes, known: Cluster | None = None, policy: Policy = STRICT) -> Document:
     """The whole answer, as a webhook at that path would write it."""
     known = known or cluster()
-    read = read_review(body)
-    if isinstance(read, Refused):
-        decision = read.decision
-    else:
-        steps = mutation(read, policy) if path == "mutate" else validation(read, policy)
+    read, decision = read_review(body)
+    if decision is None:
+        steps = mutation(read.request, policy) if path == "mutate" else validation(read.request, policy)
         decision = settled(steps, known.lookup, known.review)
     written: Document = json.loads(write_review(read, decision))
     return written
@@ -60,11 +57,15 @@ def code(path: str, body: bytes, policy: Policy = STRICT) -> int:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_both_versions_are_read_b20(version: str) -> None:
-    read = read_review(review(version, object=pod()))
-    assert isinstance(read, Request)
-    assert (read.uid, read.api_version, read.operation, read.namespace) == ("u-1", version, "CREATE", "shop")
-    assert read.user == User("alice", ("devs",), "1", (("scopes", ("a",)),))
-    assert read.pod == pod()
+    read, denial = read_review(review(version, object=pod()))
+    request = read.request
+    assert denial is None
+    assert (request.uid, read.api_version, request.operation) == ("u-1", version, "CREATE")
+    assert request.namespace == "shop"
+    assert request.user_info == UserInfo(
+        username="alice", groups=("devs",), uid="1", extra={"scopes": ("a",)}
+    )
+    assert request.object == pod()
 
 
 @each_case(
@@ -73,9 +74,9 @@ def test_both_versions_are_read_b20(version: str) -> None:
      b'{"request":"x"}', b"[" * 100_000, b" " * (MAX_REVIEW + 1), b'{"a":' * 300 + b"1" + b"}" * 300],
 )  # fmt: skip
 def test_a_body_that_is_no_review_is_denied_with_an_empty_uid_b20(body: bytes) -> None:
-    read = read_review(body)
-    assert isinstance(read, Refused)
-    answer = json.loads(write_review(read, read.decision))
+    read, denial = read_review(body)
+    assert denial
+    answer = json.loads(write_review(read, denial))
     assert (answer["apiVersion"], answer["response"]["uid"], answer["response"]["status"]["code"]) == (
         V1,
         "",
@@ -86,17 +87,17 @@ def test_a_body_that_is_no_review_is_denied_with_an_empty_uid_b20(body: bytes) -
 def test_a_review_has_a_size_b19() -> None:
     body = review(object=pod())
     body += b" " * (MAX_REVIEW - len(body))
-    assert isinstance(read_review(body), Request)
-    refused = read_review(body + b" ")
-    assert isinstance(refused, Refused)
-    assert "larger than 4 MiB" in refused.decision.message
+    assert read_review(body)[1] is None
+    _, denial = read_review(body + b" ")
+    assert denial
+    assert "larger than 4 MiB" in denial.message
 
 
 def test_what_kind_a_review_is_of_is_not_checked_b20() -> None:
     body = json.loads(review(object=pod()))
     body |= {"kind": "Other", "apiVersion": 5}
-    read = read_review(json.dumps(body).encode())
-    assert isinstance(read, Request)
+    read, denial = read_review(json.dumps(body).encode())
+    assert denial is None
     assert read.api_version == V1
 
 
@@ -125,7 +126,7 @@ def test_an_answer_has_these_members_and_no_others_b22() -> None:
 
 def test_a_denial_never_has_a_patch_b22() -> None:
     decision = Decision(False, 500, "no", ({"op": "add", "path": "/x", "value": "y"},))
-    read = read_review(review(object=pod()))
+    read, _ = read_review(review(object=pod()))
     assert set(json.loads(write_review(read, decision))["response"]) == {"uid", "allowed", "status"}
 
 
@@ -207,10 +208,10 @@ def test_fields_of_another_type_are_400(wrong: dict[str, Any]) -> None:
 
 
 def test_a_mutated_pod_gets_its_hostname_from_whoever_is_given() -> None:
-    read = read_review(review(object=pod("web-spec")))
-    assert isinstance(read, Request)
+    read, denial = read_review(review(object=pod("web-spec")))
+    assert denial is None
     known = cluster()
-    steps = mutation(read, Policy(random_hostname=True), lambda: "mine")
+    steps = mutation(read.request, Policy(random_hostname=True), lambda: "mine")
     decision = settled(steps, known.lookup, known.review)
     assert decision.patch[-1]["value"] == "mine"
 
@@ -234,7 +235,7 @@ def test_pods_are_not_printed_b83() -> None:
 
 @given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
 def test_any_body_gets_an_answer(body: bytes) -> None:
-    assert isinstance(read_review(body), Refused)
+    assert read_review(body)[1]
 
 
 SCRAP = st.recursive(

@@ -271,10 +271,9 @@ def reviewed(
         "namespace": "shop", "object": document, **given,
     }  # fmt: skip
     body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
-    read = read_review(body.encode())
-    decision = getattr(read, "decision", None)
+    read, decision = read_review(body.encode())
     if decision is None:
-        steps = (mutation if path == "mutate" else validation)(read, policy)  # type: ignore[arg-type]  # it is a Request
+        steps = mutation(read.request, policy) if path == "mutate" else validation(read.request, policy)
         decision = settled(steps, known.lookup, known.review)
     answer: Document = json.loads(write_review(read, decision))["response"]
     return answer
