@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 from kubeauth._config.files import SMALL_FILE_LIMIT
 from kubeauth._parsing import DocumentError, Json, read_document
+from kubeauth._parsing.models import Invalid, validate_document
 from kubeauth.cli._ends import Failed, Status
 from kubeauth.cli._tables import cell
+from kubeauth.schemas import ObjectMeta, PartialObjectMetadata
 
 # As kubectl splits a file: a document ends at a line that begins with three dashes. Nothing is behind them.
 _BETWEEN = re.compile(rb"^---(.*)\n?", re.MULTILINE)
@@ -81,13 +83,13 @@ def _each(found: Json, path: str) -> Iterator[dict[str, Json]]:
 def pods_in(found: dict[str, Json]) -> Iterator[FoundPod]:
     """The pod that an object is, or has a template of; else none."""
     kind = found["kind"]
-    metadata = _mapping(found.get("metadata"))
-    name, namespace = _text(metadata.get("name")), metadata.get("namespace", "")
-    if not isinstance(namespace, str):
-        raise Failed(f"error: {kind} {cell(name)}: its namespace is no text", Status.CONFIG)
     if kind == "Pod":
-        yield FoundPod(f"Pod {name or _text(metadata.get('generateName'))}".rstrip(), namespace, found)
+        metadata = _read_metadata(found)
+        name = metadata.name or metadata.generate_name
+        yield FoundPod(f"Pod {name}".rstrip(), metadata.namespace, found)
     elif kind in _TEMPLATES:
+        metadata = _read_metadata(found)
+        name = metadata.name
         template: Json = found
         for member in _TEMPLATES[kind]:
             template = template.get(member) if isinstance(template, dict) else None
@@ -95,8 +97,10 @@ def pods_in(found: dict[str, Json]) -> Iterator[FoundPod]:
             place = ".".join(_TEMPLATES[kind])
             raise Failed(f"error: {kind} {cell(name)} has no pod template: {place} is none", Status.CONFIG)
         # As its controller will name it.
-        named = {"generateName": f"{name}-", **_mapping(template.get("metadata"))}
-        yield FoundPod(f"{kind} {name}".rstrip(), namespace, {**template, "metadata": named})
+        named = template.get("metadata") or {}
+        if isinstance(named, dict):
+            named = {"generateName": f"{name}-", **named}
+        yield FoundPod(f"{kind} {name}".rstrip(), metadata.namespace, {**template, "metadata": named})
 
 
 def specs_in(objects: Iterator[dict[str, Json]]) -> dict[str, dict[str, Json]]:
@@ -104,7 +108,7 @@ def specs_in(objects: Iterator[dict[str, Json]]) -> dict[str, dict[str, Json]]:
     found: dict[str, dict[str, Json]] = {}
     for each in objects:
         if each["kind"] == SPEC_KIND:
-            name = _text(_mapping(each.get("metadata")).get("name"))
+            name = _read_metadata(each).name
             if not name or name in found:
                 why = f"{cell(name)} is there twice" if name else "one has no name"
                 raise Failed(f"error: --specs: of the {SPEC_KIND}s, {why}", Status.CONFIG)
@@ -112,9 +116,9 @@ def specs_in(objects: Iterator[dict[str, Json]]) -> dict[str, dict[str, Json]]:
     return found
 
 
-def _mapping(value: Json) -> dict[str, Json]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else ""
+def _read_metadata(found: dict[str, Json]) -> ObjectMeta:
+    read = validate_document(PartialObjectMetadata, found)
+    if isinstance(read, Invalid):
+        problem = read.problems[0]
+        raise Failed(f"error: {found['kind']}: {cell(problem.field)}: {problem.message}", Status.CONFIG)
+    return read.metadata

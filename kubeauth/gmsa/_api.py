@@ -6,12 +6,10 @@ from urllib.parse import quote
 
 from kubeauth._parsing import DocumentError, Json, read_json
 from kubeauth._parsing.models import Invalid, validate_document
+from kubeauth.gmsa._crd import GROUP, RESOURCE, VERSION
 from kubeauth.gmsa._steps import Answer, Review, Unavailable, Verdict
 from kubeauth.schemas import Status, SubjectAccessReview
 
-GROUP = "windows.k8s.io"
-VERSION = "v1"
-RESOURCE = "gmsacredentialspecs"
 VERB = "use"
 _REVIEWS = "/apis/authorization.k8s.io/v1/namespaces/{}/localsubjectaccessreviews"
 

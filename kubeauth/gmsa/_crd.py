@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from kubeauth._parsing import Json
-from kubeauth.gmsa._api import GROUP, RESOURCE
 
+GROUP = "windows.k8s.io"
+VERSION = "v1"
+RESOURCE = "gmsacredentialspecs"
 # Without it the API server takes no definition for a group that ends in k8s.io.
 _APPROVAL = "https://github.com/kubernetes/enhancements/tree/master/keps/sig-windows/689-windows-gmsa"
 _TEXT: dict[str, Json] = {"type": "string"}
@@ -30,7 +32,7 @@ def definition() -> dict[str, Json]:
             },
             "conversion": {"strategy": "None"},
             "versions": [
-                {"name": "v1", "served": True, "storage": True, "schema": _schema()},
+                {"name": VERSION, "served": True, "storage": True, "schema": _schema()},
                 {
                     "name": "v1alpha1",
                     "served": True,

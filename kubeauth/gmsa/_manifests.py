@@ -6,8 +6,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 
 from kubeauth._parsing import Json
-from kubeauth.gmsa._api import GROUP, RESOURCE
-from kubeauth.gmsa._crd import definition
+from kubeauth.gmsa._crd import GROUP, RESOURCE, definition
 from kubeauth.gmsa._deployment import deployment, disruption_budget, service
 from kubeauth.gmsa._installation import CLUSTER_NAME, LABELS, NAME, SECRET, Installation, cluster_wide
 from kubeauth.gmsa._new_pair import NewPair

@@ -6,7 +6,10 @@ from base64 import b64encode
 
 from kubeauth._parsing import Json
 from kubeauth.gmsa._installation import NAME, Installation, cluster_wide
-from kubeauth.gmsa._review import VERSIONS
+
+V1 = "admission.k8s.io/v1"
+VERSIONS = (V1, "admission.k8s.io/v1beta1")
+"""Versions of AdmissionReview that the webhook reads."""
 
 _API = "admissionregistration.k8s.io/v1"
 # More than it takes to read a review and to decide, each of which has its own limit in `app`.

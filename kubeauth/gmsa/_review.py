@@ -12,13 +12,12 @@ from kubeauth.gmsa._authorize import creation, update
 from kubeauth.gmsa._decision import ALLOWED, Decision, Policy, denied
 from kubeauth.gmsa._expand import expansion, new_hostname
 from kubeauth.gmsa._places import Pod, read_pod
+from kubeauth.gmsa._registration import V1, VERSIONS
 from kubeauth.gmsa._steps import Steps, User
 from kubeauth.gmsa._words import quoted
 from kubeauth.schemas import AdmissionRequest, AdmissionReview
 
 KIND = "AdmissionReview"
-V1 = "admission.k8s.io/v1"
-VERSIONS = (V1, "admission.k8s.io/v1beta1")
 
 MAX_REVIEW = 4 * 2**20
 """Bytes (B19). The API server itself takes 3 MiB of a pod."""

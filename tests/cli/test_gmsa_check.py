@@ -241,7 +241,10 @@ def test_a_cluster_without_the_resource_b55(known: KnownSpecs, files: Files, run
         ("kind: Deployment\nspec: {tempalte: {}}", "has no pod template: spec.template is none"),
         ("kind: CronJob\nspec: {jobTemplate: 5}", "has no pod template"),
         ("--- {kind: Pod}\n---\nkind: Pod", "something stands behind a ---"),
-        ("kind: Pod\nmetadata: {namespace: 5}", "its namespace is no text"),
+        (
+            "kind: Pod\nmetadata: {namespace: 5}",
+            "error: Pod: metadata.namespace: must be a string, not a number",
+        ),
     ],
 )
 def test_what_has_no_pod_in_it_is_told(tmp_path: Path, run: Run, text: str, words: str) -> None:

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from kubeauth.gmsa import Decision, Policy
 from kubeauth.gmsa._driver import settled
+from kubeauth.gmsa._registration import V1, VERSIONS
 from kubeauth.gmsa._review import (
     MAX_REVIEW,
-    V1,
-    VERSIONS,
     mutation,
     read_review,
     validation,

@@ -21,7 +21,8 @@ import kubeauth
 from kubeauth import AsyncClient
 from kubeauth.errors import ConfigError
 from kubeauth.gmsa import Policy, _webhook, app
-from kubeauth.gmsa._review import MAX_REVIEW, VERSIONS, read_review
+from kubeauth.gmsa._registration import VERSIONS
+from kubeauth.gmsa._review import MAX_REVIEW, read_review
 from kubeauth.testing import APIServer
 from tests.gmsa.api import REVIEWS, SPECS, KnownSpecs
 from tests.gmsa.pods import CONTENTS, Document, container, pod
