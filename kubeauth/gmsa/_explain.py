@@ -54,7 +54,7 @@ def outcome(
     """Expander, API server and authorizer, one after the other. No I/O here."""
     pod, everything = pod_of(document, policy), pod_of(document, replace(policy, compat=False))
     if isinstance(pod, Decision) or isinstance(everything, Decision):
-        # What only the strict ones look at counts as well: no API server takes a pod of another shape.
+        # They are the same denial: whatever the policy, a pod is validated as a whole, as in Go.
         return Outcome(pod if isinstance(pod, Decision) else cast(Decision, everything), ())
     # The API server fills it in before it asks anybody (B46).
     account = everything.service_account or "default"

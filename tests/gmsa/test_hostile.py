@@ -45,6 +45,7 @@ WRONG: list[Any] = [
     *[{"spec": {member: [{"name": "a", "securityContext": 5}]}} for member in LISTS.values()],
     *[{"spec": {member: [{"name": "a"}, {"securityContext": {"windowsOptions": {"gmsaCredentialSpecName": 5}}}]}}
       for member in LISTS.values()],
+    {"metadata": {"annotations": {"a": 5}}}, {"metadata": {"labels": []}}, {"apiVersion": 5},
     {"x": 1j}, {(1, 2): "x"}, {"x": float("nan")}, {"x": b"bytes"}, nested(200), nested(5000), cyclic(),
 ]  # fmt: skip
 
@@ -59,10 +60,13 @@ def test_what_is_no_pod_is_400_b24(document: Any) -> None:
     known = cluster()
     decisions = [
         known.create(document),
+        # As Go does, also fields that the policy does not read are decoded.
+        known.create(document, Policy(compat=True)),
+        known.create(document, Policy(mode="alpha")),
         authorize(document, old_pod=pod()),
         authorize(pod(), old_pod=[] if document is None else document),  # None would be no update
     ]
-    assert [(each.allowed, each.code, each.patch) for each in decisions] == [(False, 400, ())] * 3
+    assert [(each.allowed, each.code, each.patch) for each in decisions] == [(False, 400, ())] * 5
     assert all(each.message.startswith("this is not a pod: ") for each in decisions)
     for call in (known.expand, effective_credential_specs):
         with pytest.raises(AdmissionError, match="this is not a pod: ") as caught:
@@ -129,7 +133,6 @@ def test_what_is_called_otherwise_is_no_pod_b23(kind: Any) -> None:
 
 
 def test_shipped_lists_alone_are_looked_at_by_compat_b15() -> None:
-    """Go decodes the others too. What they are called is not for a program that does not look at them."""
     document = pod(containers=[container("a")])
     document["spec"]["initContainers"] = [container("b", "gone", "x")]
     known = cluster()

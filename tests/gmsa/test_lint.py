@@ -170,6 +170,18 @@ def test_no_value_is_repeated_b75(path: tuple[Any, ...]) -> None:
         assert SENTINEL not in repr(lint_credspec(changed(*path, value=value)))
 
 
+def test_an_account_is_called_by_its_index_whatever_is_in_it_b75() -> None:
+    accounts = [{"name": SENTINEL, "Name": 5, "Scope": "x"}]
+    found = lint_credspec(changed(AD, "GroupManagedServiceAccounts", value=accounts))
+    assert told(found.errors) == [f"{ACCOUNTS}[0].Name: must be a string, not a number"]
+    assert told(found.warnings) == [f"{ACCOUNTS}[0].name: unknown member"]
+
+
+def test_of_what_is_too_long_nothing_else_is_said() -> None:
+    (problem,) = lint_credspec({"CmsPlugins": [1] * 500_000}).errors
+    assert problem.message == "it is longer than 65536 bytes"
+
+
 def test_a_cycle_and_a_crowd_are_bounded() -> None:
     cycle: dict[str, Any] = {}
     cycle["a"] = cycle

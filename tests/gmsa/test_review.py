@@ -138,6 +138,12 @@ def test_another_kind_is_400_and_its_group_is_not_looked_at_b23(path: str, kind:
     assert code(path, review(kind={"group": "x", "version": "v9", "kind": "Pod"}, object=pod())) == 200
 
 
+def test_what_is_known_of_a_review_of_another_kind_is_there_for_the_log_b23() -> None:
+    read, denial = read_review(review(kind={"kind": "Deployment"}))
+    assert denial
+    assert (read.request.operation, read.request.namespace, read.request.uid) == ("CREATE", "shop", "u-1")
+
+
 @PATHS
 @each_case("operation", ["CREATE", "UPDATE", "DELETE", "CONNECT", ""])
 @each_case("given", [None, [], "x", 5, {"spec": []}, {"spec": {"containers": ["x"]}}])

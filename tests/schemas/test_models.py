@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from kubeauth import Secret, load_config
 from kubeauth._parsing import read_document, write_document
+from kubeauth._parsing.models import Invalid, validate_document
 from kubeauth.schemas import Cluster, Context, ExecEntry, ExecEnvVar, Kubeconfig, Model, User
 from tests.schemas.examples import MODELS, build_strategy
 
@@ -96,6 +97,12 @@ def test_documents_have_no_python_names() -> None:
 def test_documents_have_lists_where_models_have_mappings(field: str) -> None:
     with pytest.raises(ValidationError, match="valid list"):
         Kubeconfig.model_validate({field: {}})
+
+
+def test_an_unknown_field_may_have_any_name() -> None:
+    found = validate_document(Context, {"\ud800": 1}, strict=True)
+    assert isinstance(found, Invalid)
+    assert [problem.message for problem in found.problems] == ["unknown field"]
 
 
 def test_models_are_immutable() -> None:
