@@ -14,6 +14,8 @@ class Environment:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     service_account_dir: str = SERVICE_ACCOUNT_DIR
     is_windows: bool = os.name == "nt"
+    kuberc: str = ""
+    """Path of the kuberc, as by the flag --kuberc; takes precedence over the variable KUBERC."""
 
     @property
     def home(self) -> str:

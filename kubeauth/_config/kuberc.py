@@ -4,54 +4,79 @@ from __future__ import annotations
 
 import logging
 import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kubeauth._config.environment import Environment
 from kubeauth._config.files import describe_os_error, make_absolute, read_file
-from kubeauth._exec.config import ALLOWLIST, PluginPolicy, find_policy_problem
+from kubeauth._exec.config import PluginPolicy, find_policy_problem
 from kubeauth._parsing import DocumentError, Json, read_document
 from kubeauth.errors import KubeConfigError, Problem
 
+if TYPE_CHECKING:
+    from kubeauth.schemas._kuberc import Preference
+
 logger = logging.getLogger("kubeauth.config")
 
-_GROUP = "kubectl.config.k8s.io"
-_KIND = "Preference"
 _MAX_SIZE = 2**20
 _MAX_DOCUMENTS = 100
-_KNOWN_FIELDS = frozenset(
-    ("apiVersion", "kind", "aliases", "defaults", "credentialPluginPolicy", "credentialPluginAllowlist")
-)
-_FIX_HINT = "Fix the file, set KUBERC=off to ignore it, or pass plugin_policy= to load_config."
+_FLAG = "--kuberc"
+_ALLOWLIST_FIELD = "credentialPluginAllowlist"
+
+
+@dataclass(frozen=True, slots=True)
+class KubercLocation:
+    """Where the kuberc is, and what decided that."""
+
+    path: str
+    """Empty if there is none."""
+    named_by: str = ""
+    """`--kuberc` or `KUBERC`, so that the file must exist; empty for the default location."""
+    disabled_by: str = ""
+    """The environment variable that disables the kuberc."""
+
+
+def find_kuberc(environment: Environment) -> KubercLocation:
+    """Return the location that --kuberc names, else KUBERC, else ~/.kube/kuberc."""
+    value = environment.environ.get("KUBERC", "")
+    if environment.environ.get("KUBECTL_KUBERC", "").lower() == "false":
+        return KubercLocation("", disabled_by="KUBECTL_KUBERC=false")
+    if value == "off":
+        return KubercLocation("", disabled_by="KUBERC=off")
+    if environment.kuberc:
+        return KubercLocation(make_absolute(environment.kuberc), _FLAG)
+    if value:
+        return KubercLocation(make_absolute(value), "KUBERC")
+    return KubercLocation(environment.join_home(".kube", "kuberc"))
 
 
 def load_kuberc_policy(environment: Environment) -> PluginPolicy:
-    """Return the policy in the file that KUBERC names, else in ~/.kube/kuberc; AllowAll if there is none.
+    """Return the policy in the kuberc; AllowAll if there is none.
 
     Raises KubeConfigError for a file that cannot be read or parsed. kubectl only prints a warning for such a
     file in the default location, and then allows all plugins. kubeauth does not, because a damaged file must
     not disable a policy.
     """
-    path, is_explicit = find_kuberc(environment)
-    if not path:
-        return PluginPolicy.allow_all()
-    policy = _read_policy(path)
-    if policy is None and not is_explicit:
-        return PluginPolicy.allow_all()
-    if policy is None:
-        hint = "KUBERC names it. Correct the path, set KUBERC=off, or pass plugin_policy= to load_config."
-        raise KubeConfigError.from_problems([Problem(f"kuberc: {path} does not exist", path, hint=hint)])
+    location = find_kuberc(environment)
+    path = location.path
+    if location.disabled_by and environment.kuberc:
+        # As in kubectl. A policy that is explicitly requested must not be ignored.
+        message = f"kuberc: {_FLAG} and {location.disabled_by} are mutually exclusive"
+        hint = f"Remove {_FLAG}, or unset {location.disabled_by.partition('=')[0]}."
+        raise KubeConfigError.from_problems([Problem(message, hint=hint)])
+    policy = _read_policy(path) if path else None
+    if policy is None and location.named_by:
+        policy = Problem(f"{path} does not exist", hint=f"{location.named_by} names it. Correct the path")
     if isinstance(policy, Problem):
-        raise KubeConfigError.from_problems([policy])
-    return policy
-
-
-def find_kuberc(environment: Environment) -> tuple[str, bool]:
-    """Return the path of the kuberc, empty for none, and whether KUBERC is set, so that it must exist."""
-    value = environment.environ.get("KUBERC", "")
-    if value == "off":
-        return "", False
-    if value:
-        return make_absolute(value), True
-    return environment.join_home(".kube", "kuberc"), False
+        hint = policy.hint or "Fix the file"
+        hint += (
+            "."
+            if location.named_by == _FLAG
+            else ", set KUBERC=off to ignore it, or pass plugin_policy= to load_config."
+        )
+        problem = replace(policy, message=f"kuberc: {policy.message}", path=path, hint=hint)
+        raise KubeConfigError.from_problems([problem])
+    return policy or PluginPolicy.allow_all()
 
 
 def _read_policy(path: str) -> PluginPolicy | Problem | None:
@@ -61,13 +86,13 @@ def _read_policy(path: str) -> PluginPolicy | Problem | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        return Problem(f"kuberc: cannot read {path}: {describe_os_error(error)}", path, hint=_FIX_HINT)
+        return Problem(f"cannot read {path}: {describe_os_error(error)}")
     reason = ""
     # The documents are split before they are parsed, as in kubectl: the file may also contain documents of
     # versions that this client does not support.
     parts = [part for part in re.split(rb"(?m)^---[ \t]*(?:#.*)?\r?$", data) if part.strip()]
     if len(parts) > _MAX_DOCUMENTS:
-        return Problem(f"kuberc: more than {_MAX_DOCUMENTS} documents in {path}", path, hint=_FIX_HINT)
+        return Problem(f"more than {_MAX_DOCUMENTS} documents in {path}")
     for part in parts:
         try:
             document = read_document(part.lstrip(), limit=_MAX_SIZE, whole=True)
@@ -76,57 +101,46 @@ def _read_policy(path: str) -> PluginPolicy | Problem | None:
             continue
         if document is None:
             continue  # only comments
-        if isinstance(document, dict) and document.get("kind") == _KIND:
-            version = document.get("apiVersion")
-            if version == f"{_GROUP}/v1alpha1":
-                return PluginPolicy.allow_all()
-            if version == f"{_GROUP}/v1beta1":
-                return _parse_policy(document, path)
-        reason = reason or f"it contains no {_KIND} of {_GROUP}/v1beta1"
+        preference = _decode(document, path)
+        if isinstance(preference, Problem):
+            return preference
+        if preference is not None:
+            return _build_policy(preference)
+        reason = reason or "it contains no Preference of kubectl.config.k8s.io/v1, v1beta1 or v1alpha1"
     if not reason:
         return PluginPolicy.allow_all()
-    return Problem(f"kuberc: no valid preferences found in {path}: {reason}", path, hint=_FIX_HINT)
+    return Problem(f"no valid preferences found in {path}: {reason}")
 
 
-def _parse_policy(document: dict[str, Json], path: str) -> PluginPolicy | Problem:
-    if unknown := sorted(set(document) - _KNOWN_FIELDS):
-        # A misspelled credentialPluginPolicy would have no effect. kubectl prints a warning too (P12).
+def _decode(document: Json, path: str) -> Preference | Problem | None:
+    """Validate a document; None if it is another kind of document. Unknown fields are only logged (P12)."""
+    # Here, because most users have no kuberc.
+    from kubeauth._parsing.models import Invalid, TypeMeta, validate_document
+    from kubeauth.schemas._kuberc import KIND, VERSIONS, Preference, get_fields
+
+    head = validate_document(TypeMeta, document)
+    if isinstance(head, Invalid) or head.kind != KIND or head.api_version not in VERSIONS:
+        return None
+    known = get_fields(head.api_version)
+    if unknown := sorted(document.keys() - known):
+        # A misspelled credentialPluginPolicy would have no effect. kubectl prints a warning too.
         logger.warning("kuberc: ignoring unknown fields in %s: %.200s", path, repr(unknown)[1:-1])
-    kind = document.get("credentialPluginPolicy")
-    entries = document.get("credentialPluginAllowlist")
-    if kind is not None and not isinstance(kind, str):
-        problem = "kuberc: credentialPluginPolicy must be a string"
-        return Problem(problem, path, "credentialPluginPolicy", _FIX_HINT)
-    field = "credentialPluginAllowlist"
-    commands: list[str] | None = None
-    if entries is not None:
-        if not isinstance(entries, list):
-            return Problem("kuberc: credentialPluginAllowlist must be a list", path, field, _FIX_HINT)
-        commands = []
-        for number, entry in enumerate(entries):
-            command = _parse_command(entry)
-            if isinstance(command, str):
-                commands.append(command)
-            else:
-                return Problem(f"kuberc: {command.message}", path, f"{field}[{number}]", _FIX_HINT)
-    if reason := find_policy_problem(kind or "", commands):
-        if "unknown plugin policy" in reason:
-            field = "credentialPluginPolicy"
-        return Problem(f"kuberc: invalid plugin policy: {reason}", path, field, _FIX_HINT)
-    if kind == ALLOWLIST:
-        return PluginPolicy.allowlist(commands or ())
-    return PluginPolicy(kind) if kind else PluginPolicy.allow_all()
+    found = validate_document(Preference, {name: value for name, value in document.items() if name in known})
+    if isinstance(found, Invalid):
+        problem = found.problems[0]
+        return Problem(f"{problem.field}: {problem.message}", field=problem.field)
+    return found
 
 
-def _parse_command(entry: Json) -> str | Problem:
-    """Return the command of an allowlist entry. Until Kubernetes 1.35 the field was called `name`."""
-    if entry is None:
-        entry = {}
-    if not isinstance(entry, dict):
-        return Problem("an allowlist entry must be a mapping with `command`")
-    command, name = entry.get("command") or "", entry.get("name") or ""
-    if not isinstance(command, str) or not isinstance(name, str):
-        return Problem("`command` of an allowlist entry must be a string")
-    if command and name and command != name:
-        return Problem("an allowlist entry has both `name` (deprecated) and `command`, and they differ")
-    return command or name
+def _build_policy(preference: Preference) -> PluginPolicy | Problem:
+    kind, entries = preference.credential_plugin_policy, preference.credential_plugin_allowlist
+    for index, entry in enumerate(entries or ()):
+        if entry.command and entry.name and entry.command != entry.name:
+            message = "an allowlist entry has both `name` (deprecated) and `command`, and they differ"
+            return Problem(message, field=f"{_ALLOWLIST_FIELD}[{index}]")
+    # No list is not the same as an empty one.
+    commands = None if entries is None else tuple(entry.command or entry.name for entry in entries)
+    if reason := find_policy_problem(kind, commands):
+        field = "credentialPluginPolicy" if "unknown plugin policy" in reason else _ALLOWLIST_FIELD
+        return Problem(f"invalid plugin policy: {reason}", field=field)
+    return PluginPolicy(kind, commands or ())

@@ -25,24 +25,24 @@ class Kuberc:
     """The user's kuberc, as far as plugins go."""
 
     path: str
-    """Empty: KUBERC=off, or there is no home to look in."""
+    """Empty if it is disabled, or if there is no home directory."""
     exists: bool
     policy: PluginPolicy
-    is_off: bool = False
-    """By KUBERC=off."""
+    disabled_by: str = ""
+    """The environment variable that disables it."""
     problem: Problem | None = None
     """Why nothing may be run: what cannot be read allows nothing."""
 
 
 def read_kuberc(environment: Environment) -> Kuberc:
-    """From where KUBERC says, or from the home directory."""
-    path, _ = find_kuberc(environment)
-    is_off = environment.environ.get("KUBERC") == "off"
+    """Read it as load_config does, but return its problem."""
+    location = find_kuberc(environment)
+    path, disabled_by = location.path, location.disabled_by
     exists = bool(path) and os.path.exists(path)
     try:
-        return Kuberc(path, exists, load_kuberc_policy(environment), is_off)
+        return Kuberc(path, exists, load_kuberc_policy(environment), disabled_by)
     except KubeConfigError as wrong:
-        return Kuberc(path, exists, PluginPolicy.deny_all(), is_off, wrong.problems[0])
+        return Kuberc(path, exists, PluginPolicy.deny_all(), disabled_by, wrong.problems[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,8 @@ def policy_finding(kuberc: Kuberc, seen: Seen | None) -> Finding:
             return warning("policy", f"{what}; no plugin is in use here", advice, **facts)
         return error("policy", f"{what}; so no plugin is run", advice, **facts)
     if not kuberc.path:
-        where = "no kuberc (KUBERC=off)" if kuberc.is_off else "no kuberc, as there is no home directory"
+        reason = f" ({kuberc.disabled_by})" if kuberc.disabled_by else ", as there is no home directory"
+        where = f"no kuberc{reason}"
     else:
         where = kuberc.path if kuberc.exists else f"no kuberc at {kuberc.path}"
     said = policy.kind

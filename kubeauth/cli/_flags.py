@@ -55,6 +55,7 @@ class Flags(argparse.Namespace):
     disable_compression: bool = False
     request_timeout: float | None = None
     verbosity: int = 0
+    kuberc: str = ""
 
     LOG_FORMAT = "%(levelname).1s %(name)s: %(message)s"  # no flag: what runs for long has the time in it
 
@@ -77,6 +78,7 @@ class Flags(argparse.Namespace):
 
     def loader(self, exec_options: ExecOptions | None = None) -> Loader:
         """What resolves it, for whoever wants to see the steps."""
+        from kubeauth._config.environment import Environment
         from kubeauth._config.kubeconfig import Overrides
         from kubeauth._config.loader import Loader
         from kubeauth._secret import FrozenDict
@@ -106,7 +108,8 @@ class Flags(argparse.Namespace):
                 impersonate_extra=FrozenDict(_extra(self.as_user_extra or ())),
             ),
         )
-        return Loader(overrides=overrides, exec_options=exec_options)
+        environment = Environment(kuberc=self.kuberc)
+        return Loader(overrides=overrides, exec_options=exec_options, environment=environment)
 
     def set_up_logging(self) -> None:
         """To stderr: what goes wrong; from -v 4 on what is done about credentials; from 6 on, requests."""
@@ -140,6 +143,12 @@ def add_flags(parser: argparse.ArgumentParser, *, shown: bool, but: Container[st
 
     add(
         "--kubeconfig", metavar="PATH", help="this file alone; else those in $KUBECONFIG, else ~/.kube/config"
+    )
+    add(
+        "--kuberc",
+        metavar="PATH",
+        type=_path,
+        help="policy for exec plugins; else $KUBERC, else ~/.kube/kuberc",
     )
     add("--context", metavar="NAME", help="another context than the current one")
     add("--cluster", metavar="NAME", help="another cluster than the context's")
@@ -192,6 +201,12 @@ def add_output(parser: argparse.ArgumentParser, words: type[StrEnum], help: str)
     )  # fmt: skip
 
 
+def _path(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty")
+    return text
+
+
 def _key_and_value(text: str) -> str:
     if "=" not in text:
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
@@ -214,4 +229,4 @@ def _timeout(text: str) -> float | None:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-_CLUSTER_FLAGS = frozenset(Flags.__annotations__) - {"verbosity"}
+_CLUSTER_FLAGS = frozenset(Flags.__annotations__) - {"verbosity", "kuberc"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, FailFast, Field
 
 from kubeauth._parsing.models import Model, one_of
 from kubeauth._parsing.types import FailFastItems, Strings
@@ -67,5 +67,15 @@ class Preference(Model):
     aliases: FailFastItems[AliasOverride] = ()
     credential_plugin_policy: str = ""
     """`AllowAll`, `DenyAll` or `Allowlist`; empty means `AllowAll`. v1alpha1 does not have this field."""
-    credential_plugin_allowlist: Annotated[tuple[AllowlistEntry, ...] | None, Field(strict=False)] = None
-    """The plugins that may be run, if the policy is `Allowlist`."""
+    credential_plugin_allowlist: Annotated[
+        tuple[AllowlistEntry, ...] | None, Field(strict=False), FailFast()
+    ] = None
+    """The plugins that may be run, if the policy is `Allowlist`. v1alpha1 does not have this field."""
+
+
+def get_fields(api_version: str) -> frozenset[str]:
+    """Return the names of the fields that a Preference of this version has."""
+    names = {field.alias or name for name, field in Preference.model_fields.items()}
+    if api_version == f"{_GROUP}/v1alpha1":
+        return frozenset(names - {"defaults", "credentialPluginPolicy", "credentialPluginAllowlist"})
+    return frozenset(names - {"overrides"})

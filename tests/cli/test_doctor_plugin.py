@@ -166,6 +166,22 @@ class TestPolicy:
         kuberc(home, credentialPluginPolicy="DenyAll")
         monkeypatch.setenv("KUBERC", "off")
         assert look().one("policy").summary == "AllowAll: no kuberc (KUBERC=off); every plugin may run"
+        monkeypatch.setenv("KUBECTL_KUBERC", "False")
+        assert "no kuberc (KUBECTL_KUBERC=false)" in look().one("policy").summary
+
+    def test_another_file(self, look: Look, home: Path, tmp_path: Path, plugin: PluginScript) -> None:
+        kuberc(home, credentialPluginPolicy="DenyAll")
+        path = kuberc(tmp_path, credentialPluginPolicy="AllowAll")
+        assert look("--kuberc", str(path)).one("policy").summary == f"AllowAll: {path}; every plugin may run"
+        assert len(plugin.runs) == 1
+
+    def test_another_file_and_switched_off(
+        self, look: Look, home: Path, monkeypatch: pytest.MonkeyPatch, plugin: PluginScript
+    ) -> None:
+        monkeypatch.setenv("KUBERC", "off")
+        wrong = look("--kuberc", str(home)).bad("policy")
+        assert "--kuberc and KUBERC=off are mutually exclusive; so no plugin is run" in wrong.summary
+        assert plugin.runs == []
 
     def test_no_home(self, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("HOME")

@@ -120,6 +120,7 @@ def test_another_kubeconfig(kubeconfig: Path, tmp_path: Path, run: Run) -> None:
 def test_whether_a_cluster_was_chosen() -> None:
     assert not flags().choose_a_cluster
     assert not flags("-n", "x", "--request-timeout=5s", "-v", "4").choose_a_cluster
+    assert not flags("--kuberc", "x").choose_a_cluster
     assert flags("--context", "x").choose_a_cluster
 
 
@@ -148,7 +149,7 @@ def test_all_of_kubectls_are_there(kubectl: str) -> None:
     theirs = set(re.findall(r"^    (?:-\w, )?(--[a-z-]+)=", listed, re.M))
     ours = {flag for action in group_parser("").actions for flag in action.option_strings}
     assert theirs - ours <= {
-        "--cache-dir", "--kuberc", "--log-flush-frequency", "--match-server-version", "--profile", "--profile-output",
+        "--cache-dir", "--log-flush-frequency", "--match-server-version", "--profile", "--profile-output",
         "--vmodule", "--warnings-as-errors",
     }  # fmt: skip
     assert len(theirs) > 20

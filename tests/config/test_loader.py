@@ -333,6 +333,64 @@ def test_unknown_fields_of_kuberc_are_logged_and_ignored_p12(
     assert "aliases" not in caplog.text
 
 
+@each_case("version", ["v1", "v1beta1"])
+def test_versions_of_kuberc_with_a_policy_p12(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, version: str
+) -> None:
+    fields: dict[str, Any] = {
+        "credentialPluginPolicy": "Allowlist",
+        "credentialPluginAllowlist": [{"command": "aws"}],
+        "defaults": [{"command": "get", "options": [{"name": "output", "default": "wide"}]}],
+        "aliases": [{"name": "getn", "command": "get", "prependArgs": ["nodes"], "options": None}],
+    }
+    api_version = f"kubectl.config.k8s.io/{version}"
+    write(tmp_path / "home/.kube/kuberc", kuberc(**fields, apiVersion=api_version))
+    assert load_policy() == PluginPolicy.allowlist(["aws"])
+    assert caplog.text == ""
+
+    write(tmp_path / "home/.kube/kuberc", kuberc(**fields, overrides=5, apiVersion=api_version))
+    assert load_policy() == PluginPolicy.allowlist(["aws"])
+    assert "ignoring unknown fields" in caplog.text
+
+
+def test_v1alpha1_of_kuberc_has_no_policy_p12(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    fields: dict[str, Any] = {
+        "overrides": [{"command": "get", "flags": [{"name": "output", "default": "wide"}]}],
+        "aliases": [{"name": "getn", "command": "get", "flags": [{"name": "output", "default": "wide"}]}],
+    }
+    api_version = "kubectl.config.k8s.io/v1alpha1"
+    write(tmp_path / "home/.kube/kuberc", kuberc(**fields, apiVersion=api_version))
+    assert load_policy() == PluginPolicy.allow_all()
+    assert caplog.text == ""
+
+    unknown = {"credentialPluginPolicy": 5, "credentialPluginAllowlist": "x"}
+    write(tmp_path / "home/.kube/kuberc", kuberc(**fields, **unknown, apiVersion=api_version))
+    assert load_policy() == PluginPolicy.allow_all()
+    assert "'credentialPluginAllowlist', 'credentialPluginPolicy'" in caplog.text
+
+    write(tmp_path / "home/.kube/kuberc", kuberc(overrides=5, apiVersion=api_version))
+    with pytest.raises(KubeConfigError, match="kuberc: overrides: must be a list, not a number"):
+        load_policy()
+
+
+@each_case("value", ["false", "False", "FALSE"])
+def test_kubectl_kuberc_false_disables_the_kuberc(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str
+) -> None:
+    monkeypatch.setenv("KUBERC", write(tmp_path / "kuberc", "[broken"))
+    monkeypatch.setenv("KUBECTL_KUBERC", value)
+    assert load_policy() == PluginPolicy.allow_all()
+
+
+@each_case("value", ["", "0", "off", "no", " false", "f"])
+def test_other_values_of_kubectl_kuberc_do_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str
+) -> None:
+    write(tmp_path / "home/.kube/kuberc", kuberc(credentialPluginPolicy="DenyAll"))
+    monkeypatch.setenv("KUBECTL_KUBERC", value)
+    assert load_policy() == PluginPolicy.deny_all()
+
+
 def test_an_explicit_policy_takes_precedence_over_kuberc_p3(tmp_path: Path) -> None:
     write(tmp_path / "home/.kube/kuberc", "[broken")
     config = kubeauth.load_config(document(user=plugin()), plugin_policy=PluginPolicy.allow_all())
@@ -412,7 +470,10 @@ def test_a_kuberc_error_names_the_invalid_field_p13(tmp_path: Path) -> None:
         ({"credentialPluginPolicy": 5}, "credentialPluginPolicy"),
         ({"credentialPluginPolicy": "Allowlist"}, "credentialPluginAllowlist"),
         ({"credentialPluginPolicy": "Allowlist", "credentialPluginAllowlist": [{"command": 1}]},
+         "credentialPluginAllowlist[0].command"),
+        ({"credentialPluginPolicy": "Allowlist", "credentialPluginAllowlist": [{"name": "a", "command": "b"}]},
          "credentialPluginAllowlist[0]"),
+        ({"credentialPluginPolicy": "DenyAll", "aliases": [{"name": "x"}, {"command": ["get"]}]}, "aliases[1].command"),
     ):  # fmt: skip
         write(tmp_path / "home/.kube/kuberc", kuberc(**fields))
         with pytest.raises(KubeConfigError) as caught:

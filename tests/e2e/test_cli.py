@@ -327,6 +327,6 @@ def test_all_of_kubectls_global_flags_are_there(cluster: ControlPlane) -> None:
     kubectls = set(re.findall(r"^    (?:-\w, )?(--[a-z-]+)=", listed, re.M))
     mine = {flag for action in group_parser("").actions for flag in action.option_strings}
     assert kubectls - mine == {
-        "--cache-dir", "--kuberc", "--log-flush-frequency", "--match-server-version", "--profile", "--profile-output",
+        "--cache-dir", "--log-flush-frequency", "--match-server-version", "--profile", "--profile-output",
         "--vmodule", "--warnings-as-errors",
     }  # fmt: skip

@@ -43,7 +43,7 @@ class TestFrames:
 
 # What a shell, or a user's files, may say.
 HOSTILE = {
-    "KUBECONFIG": "/missing/kubeconfig", "KUBERC": "/missing/kuberc", "DOCKER_CONFIG": "/missing", "REGISTRY_AUTH_FILE": "/missing",
+    "KUBECONFIG": "/missing/kubeconfig", "KUBERC": "/missing/kuberc", "KUBECTL_KUBERC": "false", "DOCKER_CONFIG": "/missing", "REGISTRY_AUTH_FILE": "/missing",
     "XDG_CONFIG_HOME": "/missing", "XDG_RUNTIME_DIR": "/missing", "NETRC": "/missing", "KUBERNETES_SERVICE_HOST": "127.0.0.1",
     "HTTP_PROXY": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "ALL_PROXY": "socks5://127.0.0.1:9",
     "PYTHONWARNINGS": "default", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1", "FORCE_COLOR": "1",
