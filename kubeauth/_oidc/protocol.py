@@ -10,13 +10,18 @@ import json
 import math
 import re
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qsl, quote_plus, urlencode
 
+from kubeauth import schemas
 from kubeauth._config.auth_provider import OidcConfig
 from kubeauth._parsing import DocumentError, Json, read_json
 from kubeauth._secret import Secret
+
+if TYPE_CHECKING:
+    from kubeauth.schemas import Model
 
 MAX_RESPONSE_SIZE = 2**20
 # Characters of untrusted text in an error message.
@@ -66,12 +71,6 @@ class OidcProblem:
     """Whether the issuer returned an error. It may expect the client secret in the other place."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenSet:
-    id_token: Secret[str] | None
-    refresh_token: Secret[str] | None
-
-
 def build_discovery_request(issuer_url: str) -> TokenRequest:
     """Build the request for the issuer's discovery document."""
     return TokenRequest(issuer_url.removesuffix("/") + "/.well-known/openid-configuration")
@@ -86,16 +85,15 @@ def parse_discovery(response: TokenResponse) -> str | OidcProblem:
             f'oidc: failed to query metadata endpoint {response.status_code}: "{text}"',
             "Check that idp-issuer-url is correct and that the issuer is running.",
         )
-    document = _parse_json(response.body)
-    if not isinstance(document, dict):
+    metadata = _validate(schemas.OIDCProviderMetadata, _parse_json(response.body))
+    if metadata is None:
         return OidcProblem(
-            "oidc: failed to decode provider discovery object: it is not a JSON object",
+            "oidc: failed to decode provider discovery object: it is not a JSON object with a token_endpoint",
             "Check idp-issuer-url. The response may have come from a proxy or a login page.",
         )
-    url = document.get("token_endpoint")
-    if not isinstance(url, str) or not url.startswith(("https://", "http://")):
+    if not metadata.token_endpoint.startswith(("https://", "http://")):
         return OidcProblem("oidc: discovery object doesn't contain a token_endpoint", "Check idp-issuer-url.")
-    return url
+    return metadata.token_endpoint
 
 
 def build_refresh_request(
@@ -116,30 +114,31 @@ def build_refresh_request(
     return TokenRequest(url, Secret(urlencode(form).encode()), header)
 
 
-def parse_token_response(response: TokenResponse, secrets: tuple[str, ...]) -> TokenSet | OidcProblem:
+def parse_token_response(
+    response: TokenResponse, secrets: tuple[str, ...]
+) -> schemas.TokenResponse | OidcProblem:
     """Parse the response to a grant. `secrets` are redacted from messages that quote the response."""
-    document = _parse_body(response)
+    tokens = _validate(schemas.TokenResponse, _parse_body(response))
     is_error = not 200 <= response.status_code <= 299
-    code = document.get("error") if document is not None else None
-    if is_error or code:
-        return _parse_error(response, document or {}, secrets)
-    if document is None:
+    if is_error or (tokens is not None and tokens.error):
+        return _build_error(response, tokens or schemas.TokenResponse(), secrets)
+    if tokens is None:
         return OidcProblem(
             f"failed to refresh token: oauth2: cannot parse the response (status {response.status_code})",
             "It is not JSON. Check the issuer's token endpoint; the response may have come from a proxy.",
         )
-    if not _get_text(document, "access_token"):
+    if not tokens.access_token:
         advice = "The issuer violates OAuth 2.0: report this to its administrator."
         return OidcProblem("failed to refresh token: oauth2: server response missing access_token", advice)
-    return TokenSet(_get_secret(document, "id_token"), _get_secret(document, "refresh_token"))
+    return tokens
 
 
-def _parse_error(
-    response: TokenResponse, document: Mapping[str, Json], secrets: tuple[str, ...]
+def _build_error(
+    response: TokenResponse, tokens: schemas.TokenResponse, secrets: tuple[str, ...]
 ) -> OidcProblem:
     """Quote only `error` and `error_description`, because other parts of the response may be tokens."""
-    code = _redact(_get_text(document, "error"), secrets)
-    description = _redact(_get_text(document, "error_description"), secrets)
+    code = _redact(tokens.error, secrets)
+    description = _redact(tokens.error_description, secrets)
     reason = f'oauth2: "{code}"' if code else f"oauth2: cannot fetch token: status {response.status_code}"
     advice = "Check client-id and client-secret, and see the issuer's log."
     if code == "invalid_grant":
@@ -151,13 +150,12 @@ def _parse_error(
     return OidcProblem(f"failed to refresh token: {reason}{suffix}", advice, is_rejected=True)
 
 
-def _parse_body(response: TokenResponse) -> Mapping[str, Json] | None:
+def _parse_body(response: TokenResponse) -> Json:
     media_type = response.content_type.partition(";")[0].strip().lower()
     if media_type in ("application/x-www-form-urlencoded", "text/plain"):
         # Some issuers use these instead of JSON. Like x/oauth2, look only at the content type.
         return dict(parse_qsl(response.body.decode("utf-8", "replace"))) or None
-    document = _parse_json(response.body)
-    return document if isinstance(document, dict) else None
+    return _parse_json(response.body)
 
 
 def _parse_json(body: bytes) -> Json:
@@ -167,14 +165,15 @@ def _parse_json(body: bytes) -> Json:
         return None
 
 
-def _get_text(document: Mapping[str, Json], name: str) -> str:
-    value = document.get(name)
-    return value if isinstance(value, str) else ""
+_Model = TypeVar("_Model", bound="Model")
 
 
-def _get_secret(document: Mapping[str, Json], name: str) -> Secret[str] | None:
-    text = _get_text(document, name)
-    return Secret(text) if text else None
+def _validate(model: type[_Model], document: Json) -> _Model | None:
+    # Here, because a client with a token does not need pydantic.
+    from kubeauth._parsing.models import Invalid, validate_document
+
+    found = None if document is None else validate_document(model, document)
+    return None if isinstance(found, Invalid) else found
 
 
 def _redact(text: str, secrets: tuple[str, ...]) -> str:

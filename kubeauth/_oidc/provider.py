@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kubeauth._config.auth_provider import CLIENT_ID, ID_TOKEN, ISSUER, REFRESH_TOKEN, OidcConfig
 from kubeauth._config.urls import redact_url
@@ -31,7 +31,6 @@ from kubeauth._oidc.protocol import (
     Fetch,
     NoResponse,
     OidcProblem,
-    TokenSet,
     build_discovery_request,
     build_refresh_request,
     is_valid,
@@ -42,6 +41,9 @@ from kubeauth._oidc.protocol import (
 )
 from kubeauth._secret import Secret
 from kubeauth.errors import OidcError, OidcWriteError
+
+if TYPE_CHECKING:
+    from kubeauth.schemas import TokenResponse
 
 NO_TOKEN = Secret("")
 _LOG_IN = "Log in again, as you did to get it."
@@ -249,11 +251,11 @@ class OidcProvider:
             self._file_tokens = self._tokens
         return problem
 
-    def _store(self, tokens: TokenSet) -> OidcProblem | None:
+    def _store(self, tokens: TokenResponse) -> OidcProblem | None:
         """Store the tokens that the issuer returned. Return what is wrong with the id-token (O6)."""
         problem: OidcProblem | None = None
         id_token = self._tokens.id_token
-        if tokens.id_token is None:
+        if not tokens.id_token:
             problem = OidcProblem(ID_NOT_RETURNED, "Use an exec plugin such as kubelogin with this issuer.")
         elif isinstance(reason := read_expiry(tokens.id_token), str):
             problem = OidcProblem(reason, "The issuer returned it: report this to its administrator.")
@@ -262,18 +264,18 @@ class OidcProvider:
         self._tokens = _Tokens(id_token, tokens.refresh_token or self._tokens.refresh_token)
         return problem
 
-    def _exchange(self, url: str, refresh_token: Secret[str]) -> TokenSet | OidcProblem:
+    def _exchange(self, url: str, refresh_token: Secret[str]) -> TokenResponse | OidcProblem:
         """Request tokens. Try client id and secret in the header and then in the form, as x/oauth2 does."""
         config = self._config
         known = self._secret_in_header.get(url)
-        result: TokenSet | OidcProblem = OidcProblem("", "")
+        result: TokenResponse | OidcProblem = OidcProblem("", "")
         for in_header in (True, False) if known is None else (known,):
             response = self._fetch(build_refresh_request(url, config, refresh_token, in_header=in_header))
             if isinstance(response, NoResponse):
                 return _build_unreachable_problem(response)
             secret = config.client_secret.reveal() if config.client_secret else ""
             result = parse_token_response(response, (refresh_token.reveal(), secret))
-            if isinstance(result, TokenSet):
+            if not isinstance(result, OidcProblem):
                 self._secret_in_header[url] = in_header
                 break
             if not result.is_rejected:

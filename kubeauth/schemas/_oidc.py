@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import ConfigDict, Field
+from typing import Annotated
+
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from kubeauth._parsing.models import Model
 from kubeauth._parsing.types import SecretText
 from kubeauth._secret import Secret
+
+# Not all issuers follow the standards: a field of another type is ignored.
+_IGNORE_OTHER_TYPES = BeforeValidator(lambda value: value if isinstance(value, str | Secret) else "")
+_LenientSecret = Annotated[SecretText, _IGNORE_OTHER_TYPES]
 
 
 class _OAuthModel(Model):
@@ -17,17 +23,16 @@ class _OAuthModel(Model):
 class OIDCProviderMetadata(_OAuthModel):
     """The discovery document: `/.well-known/openid-configuration`."""
 
-    issuer: str = ""
     token_endpoint: str = ""
 
 
 class TokenResponse(_OAuthModel):
     """Response of the token endpoint to a refresh_token grant: tokens, or an error."""
 
-    access_token: SecretText = Field(default_factory=lambda: Secret(""))
-    id_token: SecretText = Field(default_factory=lambda: Secret(""))
-    refresh_token: SecretText = Field(default_factory=lambda: Secret(""))
+    access_token: _LenientSecret = Field(default_factory=lambda: Secret(""))
+    id_token: _LenientSecret = Field(default_factory=lambda: Secret(""))
+    refresh_token: _LenientSecret = Field(default_factory=lambda: Secret(""))
     """The next refresh token, if the issuer rotates them."""
     error: str = ""
     # Untrusted text that may contain the request.
-    error_description: str = Field(default="", repr=False)
+    error_description: Annotated[str, _IGNORE_OTHER_TYPES] = Field(default="", repr=False)

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeauth import OidcConfig, OidcOptions, Secret, errors
+from kubeauth import OidcConfig, OidcOptions, Secret, errors, schemas
 from kubeauth._oidc.protocol import (
     OidcProblem,
     TokenResponse,
-    TokenSet,
     build_discovery_request,
     build_refresh_request,
     is_valid,
@@ -110,7 +109,8 @@ def json_response(body: Any, status: int = 200) -> TokenResponse:
         (TokenResponse(200, "", b"<html>"), "failed to decode provider discovery object"),
         (json_response([]), "failed to decode provider discovery object"),
         (json_response({}), "doesn't contain a token_endpoint"),
-        (json_response({"token_endpoint": 3}), "doesn't contain a token_endpoint"),
+        (json_response({"token_endpoint": 3}), "failed to decode provider discovery object"),
+        (json_response({"token_endpoint": None}), "doesn't contain a token_endpoint"),
         (json_response({"token_endpoint": "file:///etc/passwd"}), "doesn't contain a token_endpoint"),
     ],
 )
@@ -150,16 +150,18 @@ def test_client_credentials_are_encoded_as_in_x_oauth2_o6() -> None:
 
 def test_a_token_response_is_parsed_o6() -> None:
     body = {"access_token": "a", "id_token": "i", "refresh_token": "r", "expires_in": 3}
-    assert parse_token_response(json_response(body, 201), ()) == TokenSet(Secret("i"), Secret("r"))
+    tokens = schemas.TokenResponse(access_token=Secret("a"), id_token=Secret("i"), refresh_token=Secret("r"))
+    assert parse_token_response(json_response(body, 201), ()) == tokens
 
     form = TokenResponse(
         200, "application/x-www-form-urlencoded; charset=utf-8", b"access_token=a&id_token=i"
     )
-    assert parse_token_response(form, ()) == TokenSet(Secret("i"), None)
+    tokens = schemas.TokenResponse(access_token=Secret("a"), id_token=Secret("i"))
+    assert parse_token_response(form, ()) == tokens
 
-    assert parse_token_response(json_response({"access_token": "a", "id_token": 3}), ()) == TokenSet(
-        None, None
-    )
+    body = {"access_token": "a", "id_token": 3, "refresh_token": None, "error_description": []}
+    tokens = schemas.TokenResponse(access_token=Secret("a"))
+    assert parse_token_response(json_response(body), ()) == tokens
 
 
 @each_case(
