@@ -104,7 +104,7 @@ def _listed(answer: object, now: float) -> list[_Listed]:
         stored = stored_token(item)
         for info in tokens_of([item], now=now):  # none, if it is some other Secret
             has_end = expiry_of(stored) is not None
-            found.append(_Listed(info.id or stored.name, info, stored.secret(), has_end))
+            found.append(_Listed(info.id or stored.metadata.name, info, stored.secret(), has_end))
     return sorted(found, key=lambda each: each.name)
 
 

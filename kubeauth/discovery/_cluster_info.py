@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kubeauth._parsing import DocumentError, Findings, read_json
+from kubeauth._parsing import DocumentError, read_json
+from kubeauth._parsing.models import TypeMeta, validate_document
 from kubeauth._secret import Secret
 from kubeauth.discovery._token import (
     CLUSTER_INFO_NAME,
@@ -16,6 +17,9 @@ from kubeauth.discovery._token import (
     KUBECONFIG_KEY,
     signature_key,
 )
+from kubeauth.schemas._core import ConfigMap
+
+_HEAD = TypeMeta(api_version="v1", kind="ConfigMap")
 
 # A real one has a hundred or so. To take a million values apart takes seconds, in which an event loop does
 # nothing else; and whoever sends them need not prove anything.
@@ -46,15 +50,9 @@ def read_cluster_info(body: Secret[bytes], token_id: str) -> ClusterInfo | str:
     if repeated:
         # The next reader might take the other.
         return "its answer has a field twice"
-    findings = Findings()
-    fields = findings.root(document)
-    kind = fields.string("apiVersion"), fields.string("kind")
-    metadata, data = fields.within("metadata"), fields.within("data")
-    name = metadata.string("namespace"), metadata.string("name")
-    key = signature_key(token_id)
-    kubeconfig, signature = data.string(KUBECONFIG_KEY), data.string(key)
-    if findings.schema_problems or kind != ("v1", "ConfigMap"):
+    found = validate_document(ConfigMap, document)
+    if not isinstance(found, ConfigMap) or validate_document(TypeMeta, document) != _HEAD:
         return "its answer is not a ConfigMap"
-    if name != (CLUSTER_INFO_NAMESPACE, CLUSTER_INFO_NAME):
+    if (found.metadata.namespace, found.metadata.name) != (CLUSTER_INFO_NAMESPACE, CLUSTER_INFO_NAME):
         return f"its answer is another ConfigMap than {CLUSTER_INFO_NAMESPACE}/{CLUSTER_INFO_NAME}"
-    return ClusterInfo(Secret(kubeconfig), signature if key in data.names() else None)
+    return ClusterInfo(Secret(found.data.get(KUBECONFIG_KEY, "")), found.data.get(signature_key(token_id)))

@@ -27,7 +27,6 @@ from kubeauth.discovery._watch import (
     APIClient,
     Mirror,
     document,
-    mapping,
     passes,
     pause,
     refusal,
@@ -198,9 +197,7 @@ class _Run:
         found = self.config_maps.objects.get(CLUSTER_INFO_NAME)
         if found is None:
             return None
-        signed = signed_cluster_info(
-            mapping(found.document), self.secrets.objects.values(), self._clock.time()
-        )
+        signed = signed_cluster_info(found.document, self.secrets.objects.values(), self._clock.time())
         # Kind and version are not said by what is in a list.
         return None if signed is None else _ConfigMap({"apiVersion": "v1", "kind": "ConfigMap"} | signed)
 

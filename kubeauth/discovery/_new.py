@@ -12,7 +12,6 @@ from datetime import datetime
 from kubeauth._parsing import Json
 from kubeauth._parsing.go import to_datetime
 from kubeauth._secret import Secret
-from kubeauth.discovery._secrets import USAGES, is_group
 from kubeauth.discovery._token import (
     AUTHENTICATION,
     DESCRIPTION,
@@ -24,7 +23,9 @@ from kubeauth.discovery._token import (
     TOKEN_ID,
     TOKEN_SECRET,
     USAGE_PREFIX,
+    USAGES,
     BootstrapToken,
+    is_group,
     is_token_id,
     is_token_secret,
     secret_name,

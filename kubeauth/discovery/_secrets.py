@@ -1,18 +1,21 @@
 """What the Secret of a bootstrap token says: for what it is good, until when (A5-A8, A12, A29, A35). Pure.
 
-A Secret is a mapping, as the API has it. Nothing here raises for what is in one: it holds a secret, and a
-traceback might show it.
+Nothing here raises for what is in a document: it contains a secret, and a traceback might show it.
 """
 
 from __future__ import annotations
 
 import binascii
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from kubeauth._parsing import Json
-from kubeauth._secret import Secret
+from pydantic import Field, PlainValidator
+
+from kubeauth._parsing import DocumentError, Json, copy_plain
+from kubeauth._parsing.models import validate_document
+from kubeauth._parsing.types import mapping_to
+from kubeauth._secret import FrozenDict, Secret
 from kubeauth.discovery._expiration import LONG_AGO, seconds_by_go
 from kubeauth.discovery._token import (
     AUTHENTICATION,
@@ -26,30 +29,45 @@ from kubeauth.discovery._token import (
     TOKEN_ID,
     TOKEN_SECRET,
     USAGE_PREFIX,
+    USAGES,
     id_of,
+    is_group,
 )
-
-USAGES = (AUTHENTICATION, SIGNING)
-_GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
+from kubeauth.schemas._core import SecretObject
 
 
-@dataclass(frozen=True, slots=True)
-class StoredToken:
-    """The Secret of a token, as values. It may be anything: what it is good for is asked below."""
+def _decode_value(value: Any) -> Secret[bytes]:
+    try:
+        # The API server writes base64 in one way only.
+        return Secret(binascii.a2b_base64(value, strict_mode=True) if isinstance(value, str) else b"")
+    except ValueError:
+        return Secret(b"")
 
-    name: str
-    namespace: str
-    """Empty if it does not say."""
-    type: str
-    is_being_deleted: bool
-    data: Mapping[str, Secret[str]] = field(repr=False)
+
+_Value = Annotated[Secret[bytes], PlainValidator(_decode_value)]
+_Text = Annotated[Secret[str], PlainValidator(lambda value: Secret(value if isinstance(value, str) else ""))]
+
+
+class StoredToken(SecretObject):
+    """The Secret of a token. It may be any Secret: the functions below say what it can be used for."""
+
+    # A value that is not valid is empty.
+    data: Annotated[Mapping[str, Secret[bytes]], mapping_to(_Value)] = Field(
+        default_factory=FrozenDict[str, Secret[bytes]]
+    )
+    string_data: Annotated[Mapping[str, Secret[str]], mapping_to(_Text)] = Field(
+        default_factory=FrozenDict[str, Secret[str]]
+    )
 
     def text(self, key: str) -> str:
-        """One of its values that is no secret. Empty if there is none."""
+        """Return a value that is not secret; empty if it is not set."""
         return self.secret(key).reveal()
 
     def secret(self, key: str = TOKEN_SECRET) -> Secret[str]:
-        return self.data.get(key, _NOTHING)
+        if key in self.string_data:
+            return self.string_data[key]
+        # Bytes that are not UTF-8 must stay what they are.
+        return Secret(self.data.get(key, _NO_VALUE).reveal().decode(errors="surrogateescape"))
 
     def is_for(self, usage: str) -> bool:
         """Exactly `true` counts, and nothing that only looks like it (A6)."""
@@ -60,7 +78,7 @@ class StoredToken:
         return tuple(usage for usage in USAGES if self.is_for(usage))
 
 
-_NOTHING = Secret("")
+_NO_VALUE = Secret(b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +106,12 @@ def tokens_of(secrets: Mapping[str, object] | Iterable[object], *, now: float) -
 
 
 def stored_token(document: object) -> StoredToken:
-    """What a Secret says. Whatever is not as the API has it is as if it were not there."""
-    secret = _mapping(document)
-    metadata = _mapping(secret.get("metadata"))
-    values = {key: _decoded(value) for key, value in _mapping(secret.get("data")).items()}
-    # Which wins, as it does when the API server takes it.
-    for key, value in _mapping(secret.get("stringData")).items():
-        values[key] = Secret(value if isinstance(value, str) else "")
-    return StoredToken(
-        name=_text(metadata.get("name")),
-        namespace=_text(metadata.get("namespace")),
-        type=_text(secret.get("type")),
-        is_being_deleted=metadata.get("deletionTimestamp") is not None,
-        data=values,
-    )
+    """Read a Secret. What is not one is read as an empty one, which can be used for nothing."""
+    try:
+        found = validate_document(StoredToken, copy_plain(document))
+    except DocumentError:
+        return StoredToken()
+    return found if isinstance(found, StoredToken) else StoredToken()
 
 
 def expiry_of(stored: StoredToken) -> float | None:
@@ -125,11 +135,6 @@ def groups_of(stored: StoredToken) -> tuple[str, ...] | None:
     return tuple(sorted({BASE_GROUP, *groups}))
 
 
-def is_group(text: str) -> bool:
-    """Whether a token may make its bearer a member of it (A8)."""
-    return _GROUP.fullmatch(text) is not None
-
-
 def signing_problem(stored: StoredToken, now: float) -> str | None:
     """Why cluster-info is not signed with it; None if it is (A29)."""
     if (problem := _place_problem(stored) or _identity_problem(stored)) is not None:
@@ -148,7 +153,7 @@ def authentication_problem(
 
     `shown` is the secret that somebody shows. None: that they have it is proved otherwise.
     """
-    if stored.is_being_deleted:
+    if stored.metadata.deletion_timestamp is not None:
         return "it is being deleted"
     if (problem := _place_problem(stored)) is not None:
         return problem
@@ -171,13 +176,13 @@ _OVER = "it is over"
 
 
 def _place_problem(stored: StoredToken) -> str | None:
-    if stored.namespace not in ("", SECRET_NAMESPACE):
+    if stored.metadata.namespace not in ("", SECRET_NAMESPACE):
         return f"it is not in {SECRET_NAMESPACE}"
     return None if stored.type == SECRET_TYPE else f"its type is not {SECRET_TYPE}"
 
 
 def _identity_problem(stored: StoredToken) -> str | None:
-    token_id = id_of(stored.name)
+    token_id = id_of(stored.metadata.name)
     if token_id is None:
         return "it is not called bootstrap-token- and the id of a token"
     said = stored.text(TOKEN_ID)
@@ -189,7 +194,7 @@ def _identity_problem(stored: StoredToken) -> str | None:
 def _info(stored: StoredToken, now: float) -> TokenInfo:
     groups = groups_of(stored) or ()
     expires = expiry_of(stored)
-    token_id = id_of(stored.name) or ""
+    token_id = id_of(stored.metadata.name) or ""
     signing, bearing = signing_problem(stored, now), authentication_problem(stored, token_id, now)
     return TokenInfo(
         id=token_id,
@@ -199,19 +204,3 @@ def _info(stored: StoredToken, now: float) -> TokenInfo:
         description=stored.text(DESCRIPTION),
         problem=None if None in (signing, bearing) else bearing if stored.is_for(AUTHENTICATION) else signing,
     )
-
-
-def _decoded(value: object) -> Secret[str]:
-    try:
-        # Kubernetes writes it in one way. To it these are bytes: what is no text must still be what it is.
-        return Secret(binascii.a2b_base64(_text(value), strict_mode=True).decode(errors="surrogateescape"))
-    except ValueError:
-        return _NOTHING
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _mapping(value: object) -> Mapping[str, Json]:
-    return value if isinstance(value, Mapping) else {}

@@ -14,6 +14,7 @@ from kubeauth.errors import ConfigError
 # Full matches only: a $ would let a newline at the end pass.
 _ID = re.compile(r"[a-z0-9]{6}")
 _SECRET = re.compile(r"[a-z0-9]{16}")
+_GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
 _ALPHABET = string.digits + string.ascii_lowercase
 
 SECRET_TYPE = "bootstrap.kubernetes.io/token"  # noqa: S105 -- a name
@@ -29,6 +30,7 @@ EXTRA_GROUPS = "auth-extra-groups"
 USAGE_PREFIX = "usage-bootstrap-"
 SIGNING = "signing"
 AUTHENTICATION = "authentication"
+USAGES = (AUTHENTICATION, SIGNING)
 
 # The ConfigMap that a cluster is discovered by, and the keys of its data.
 CLUSTER_INFO_NAMESPACE = "kube-public"
@@ -100,6 +102,11 @@ def is_token_id(text: str) -> bool:
 def is_token_secret(secret: Secret[str]) -> bool:
     """Whether Kubernetes takes it for the secret of a token (A3)."""
     return _SECRET.fullmatch(secret.reveal()) is not None
+
+
+def is_group(text: str) -> bool:
+    """Return whether a token may make its bearer a member of this group (A8)."""
+    return _GROUP.fullmatch(text) is not None
 
 
 def secret_name(token_id: str) -> str:

@@ -6,13 +6,16 @@ import logging
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from anyio import sleep
+from pydantic import Field
 
 from kubeauth._parsing import DocumentError, Json, read_json
+from kubeauth._parsing.models import Model, validate_document
 from kubeauth._runtime import Clock
 from kubeauth.errors import ConfigError, DiscoveryError, KubeAuthError
+from kubeauth.schemas._core import ObjectMeta, PartialObjectMetadata, Status
 
 logger = logging.getLogger("kubeauth.discovery")
 
@@ -60,6 +63,25 @@ class APIClient(Protocol):
     def stream(
         self, method: str, url: str, /, *, params: Params = ..., timeout: Timeout
     ) -> AbstractAsyncContextManager[Stream]: ...
+
+
+class _ListMeta(Model):
+    resource_version: str | None = None
+    next_page: str = Field(default="", alias="continue")
+
+
+class _List(Model):
+    """A page of a list."""
+
+    metadata: _ListMeta = Field(default_factory=_ListMeta)
+    items: list[Any] = Field(default_factory=list, repr=False)
+
+
+class _Event(Model):
+    """A line of a watch."""
+
+    type: str = ""
+    object: Any = Field(default=None, repr=False)
 
 
 class _Gone(Exception):
@@ -133,15 +155,14 @@ class Mirror(Generic[T]):
 
     def _page(self, reply: Reply) -> tuple[dict[str, T], str, str] | DiscoveryError:
         """Its objects, where the next begins, and the version of it all. Never raises."""
-        page = document(reply.content)
-        metadata = mapping(mapping(page).get("metadata"))
-        items = mapping(page).get("items")
-        version, more = metadata.get("resourceVersion"), metadata.get("continue") or ""
+        content = document(reply.content)
         if reply.status_code != 200:
-            return refusal(self._path, reply.status_code, page)
-        if not isinstance(version, str) or not isinstance(more, str) or not isinstance(items, list | None):
+            return refusal(self._path, reply.status_code, content)
+        page = validate_document(_List, content)
+        if not isinstance(page, _List) or page.metadata.resource_version is None:
             return DiscoveryError(f"{self._path}: what the server answers is not a list", status_code=200)
-        return {name_of(item): self._read(item) for item in items or ()}, more, version
+        items = {_read_metadata(item).name: self._read(item) for item in page.items}
+        return items, page.metadata.next_page, page.metadata.resource_version
 
     async def _watch(self) -> None:
         """Until the server ends it, which it does every few minutes, and which means nothing."""
@@ -169,21 +190,22 @@ class Mirror(Generic[T]):
 
     def _take(self, line: str) -> Exception | None:
         """One event; what is wrong with it is returned."""
-        event = mapping(document(line.encode("utf-8", "surrogatepass")))
-        kind, item = event.get("type"), mapping(event.get("object"))
+        event = validate_document(_Event, document(line.encode("utf-8", "surrogatepass")))
+        kind, item = (event.type, event.object) if isinstance(event, _Event) else ("", None)
         if kind == "ERROR":  # a Status, in the middle of the stream
-            if item.get("code") == 410:
+            status = validate_document(Status, item)
+            if isinstance(status, Status) and status.code == 410:
                 return _Gone()
             return DiscoveryError(f"{self._path}: the watch failed{_said(item)}")
-        version = mapping(item.get("metadata")).get("resourceVersion")
-        if kind not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK") or not isinstance(version, str):
+        metadata = _read_metadata(item)
+        if kind not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK") or not metadata.resource_version:
             return DiscoveryError(f"{self._path}: what the server sends is not an event")
-        self._version, self._failures = version, 0
+        self._version, self._failures = metadata.resource_version, 0
         if kind != "BOOKMARK":  # which has a version and nothing else
             if kind == "DELETED":
-                self.objects.pop(name_of(item), None)
+                self.objects.pop(metadata.name, None)
             else:
-                self.objects[name_of(item)] = self._read(item)
+                self.objects[metadata.name] = self._read(item)
             self._changed()
         return None
 
@@ -212,9 +234,10 @@ def refusal(path: str, status: int, answer: Json) -> DiscoveryError:
 
 def _said(status: Json) -> str:
     """What a Status says, in short. Anything else may be secret."""
-    found = mapping(status)
-    message = found.get("message")
-    return f": {message[:300]}" if found.get("kind") == "Status" and isinstance(message, str) else ""
+    found = validate_document(Status, status)
+    if not isinstance(found, Status) or "kind" not in found.model_fields_set or found.kind != "Status":
+        return ""
+    return f": {found.message[:300]}" if found.message else ""
 
 
 def document(data: bytes) -> Json:
@@ -225,9 +248,6 @@ def document(data: bytes) -> Json:
         return None
 
 
-def mapping(value: object) -> Mapping[str, Json]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def name_of(item: object) -> str:
-    return str(mapping(mapping(item).get("metadata")).get("name"))
+def _read_metadata(item: Json) -> ObjectMeta:
+    found = validate_document(PartialObjectMetadata, item)
+    return found.metadata if isinstance(found, PartialObjectMetadata) else ObjectMeta()
