@@ -20,6 +20,7 @@ logger = logging.getLogger("kubeauth.config")
 
 _MAX_SIZE = 2**20
 _MAX_DOCUMENTS = 100
+_MAX_VALUES = 50_000
 _FLAG = "--kuberc"
 _ALLOWLIST_FIELD = "credentialPluginAllowlist"
 
@@ -101,6 +102,8 @@ def _read_policy(path: str) -> PluginPolicy | Problem | None:
             continue
         if document is None:
             continue  # only comments
+        if _count_values(document) > _MAX_VALUES:
+            return Problem(f"more than {_MAX_VALUES:,} values in {path}")
         preference = _decode(document, path)
         if isinstance(preference, Problem):
             return preference
@@ -110,6 +113,11 @@ def _read_policy(path: str) -> PluginPolicy | Problem | None:
     if not reason:
         return PluginPolicy.allow_all()
     return Problem(f"no valid preferences found in {path}: {reason}")
+
+
+def _count_values(value: Json) -> int:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_count_values, items))
 
 
 def _decode(document: Json, path: str) -> Preference | Problem | None:

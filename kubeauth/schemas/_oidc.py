@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
@@ -10,9 +10,13 @@ from kubeauth._parsing.models import Model
 from kubeauth._parsing.types import SecretText
 from kubeauth._secret import Secret
 
-# Not all issuers follow the standards: a field of another type is ignored.
-_IGNORE_OTHER_TYPES = BeforeValidator(lambda value: value if isinstance(value, str | Secret) else "")
-_LenientSecret = Annotated[SecretText, _IGNORE_OTHER_TYPES]
+
+def _ignore_other_types(value: Any) -> Any:
+    # Not all issuers follow the standards.
+    return value if isinstance(value, str | Secret) else ""
+
+
+_LenientSecret = Annotated[SecretText, BeforeValidator(_ignore_other_types)]
 
 
 class _OAuthModel(Model):
@@ -35,4 +39,4 @@ class TokenResponse(_OAuthModel):
     """The next refresh token, if the issuer rotates them."""
     error: str = ""
     # Untrusted text that may contain the request.
-    error_description: Annotated[str, _IGNORE_OTHER_TYPES] = Field(default="", repr=False)
+    error_description: Annotated[str, BeforeValidator(_ignore_other_types)] = Field(default="", repr=False)

@@ -436,6 +436,7 @@ def test_the_first_valid_document_of_kuberc_is_used_p12(
     [
         '{"apiVersion": "kubectl.config.k8s.io/v1beta1", "kind": "Preference"}\n{"more": 1}',
         "a\n---\n" * 100_000,
+        f"apiVersion: {KUBERC}\nkind: Preference\naliases:\n" + "-\n" * 50_000,
         "[broken", "hello", "[]", "a: b", {"apiVersion": "v1", "kind": "Config"}, "\x00",
         kuberc(credentialPluginPolicy=5), kuberc(credentialPluginPolicy="bogus"),
         kuberc(credentialPluginPolicy="bogus", credentialPluginAllowlist=[]),
