@@ -6,13 +6,13 @@ from typing import Any
 
 from pydantic import Field
 
-from kubeauth._parsing.models import Model
+from kubeauth._parsing.models import PartialModel
 from kubeauth._parsing.types import Strings
 from kubeauth._secret import FrozenDict
 from kubeauth.schemas._core import UserExtra
 
 
-class UserInfo(Model):
+class UserInfo(PartialModel):
     """The user who sent a request to the API server."""
 
     username: str = ""
@@ -21,7 +21,7 @@ class UserInfo(Model):
     extra: UserExtra = Field(default_factory=FrozenDict[str, tuple[str, ...]])
 
 
-class GroupVersionKind(Model):
+class GroupVersionKind(PartialModel):
     """The kind of an object."""
 
     group: str = ""
@@ -29,7 +29,7 @@ class GroupVersionKind(Model):
     kind: str = ""
 
 
-class AdmissionRequest(Model):
+class AdmissionRequest(PartialModel):
     """The request that is to be admitted."""
 
     uid: str = ""
@@ -44,7 +44,7 @@ class AdmissionRequest(Model):
     old_object: Any = Field(default=None, repr=False)
 
 
-class AdmissionReview(Model):
+class AdmissionReview(PartialModel):
     """What the API server sends to an admission webhook."""
 
     api_version: str = "admission.k8s.io/v1"

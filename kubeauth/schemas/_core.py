@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kubeauth._parsing.models import Model
+from kubeauth._parsing.models import PartialModel
 from kubeauth._parsing.types import (
     FailFastItems,
     SecretBase64,
@@ -20,7 +20,7 @@ from kubeauth._parsing.types import (
 from kubeauth._secret import FrozenDict, Secret
 
 
-class ObjectMeta(Model):
+class ObjectMeta(PartialModel):
     """`metadata` of an object."""
 
     name: str = ""
@@ -35,7 +35,7 @@ class ObjectMeta(Model):
     """When the object is deleted; None if it is not being deleted."""
 
 
-class _Object(Model):
+class _Object(PartialModel):
     # What kind of object it is was decided by the path that it was read from.
     api_version: str = "v1"
     kind: str = ""
@@ -49,7 +49,7 @@ class PartialObjectMetadata(_Object):
     kind: str = "PartialObjectMetadata"
 
 
-class WindowsSecurityContextOptions(Model):
+class WindowsSecurityContextOptions(PartialModel):
     """`securityContext.windowsOptions` of a pod or container."""
 
     gmsa_credential_spec_name: str | None = None
@@ -58,27 +58,27 @@ class WindowsSecurityContextOptions(Model):
     """The credential spec itself, as JSON."""
 
 
-class SecurityContext(Model):
+class SecurityContext(PartialModel):
     """`securityContext` of a pod or container."""
 
     windows_options: WindowsSecurityContextOptions | None = None
 
 
-class Container(Model):
+class Container(PartialModel):
     """A container, init container or ephemeral container."""
 
     name: str = ""
     security_context: SecurityContext = Field(default_factory=SecurityContext)
 
 
-class PodOS(Model):
+class PodOS(PartialModel):
     """`spec.os` of a pod."""
 
     name: str = ""
     """`linux` or `windows`."""
 
 
-class PodSpec(Model):
+class PodSpec(PartialModel):
     """`spec` of a pod."""
 
     service_account_name: str = ""
@@ -120,7 +120,7 @@ class ConfigMap(_Object):
     data: StringMap = Field(default_factory=FrozenDict[str, str], repr=False)
 
 
-class BoundObjectReference(Model):
+class BoundObjectReference(PartialModel):
     """The object that a token is bound to: the token is invalid when it is deleted."""
 
     api_version: str = ""
@@ -129,7 +129,7 @@ class BoundObjectReference(Model):
     uid: str = ""
 
 
-class TokenRequestSpec(Model):
+class TokenRequestSpec(PartialModel):
     """What kind of token is requested."""
 
     audiences: Strings = ()
@@ -137,7 +137,7 @@ class TokenRequestSpec(Model):
     bound_object_ref: BoundObjectReference | None = None
 
 
-class TokenRequestStatus(Model):
+class TokenRequestStatus(PartialModel):
     """The token."""
 
     token: SecretText = Field(default_factory=lambda: Secret(""))
@@ -157,7 +157,7 @@ UserExtra = Annotated[Mapping[str, tuple[str, ...]], mapping_to(Strings, zero=()
 """More about a user: lists of strings by key."""
 
 
-class ResourceAttributes(Model):
+class ResourceAttributes(PartialModel):
     """An action on a resource."""
 
     namespace: str = ""
@@ -169,7 +169,7 @@ class ResourceAttributes(Model):
     name: str = ""
 
 
-class SubjectAccessReviewSpec(Model):
+class SubjectAccessReviewSpec(PartialModel):
     """The user, and the action that the user wants to perform."""
 
     resource_attributes: ResourceAttributes | None = None
@@ -179,7 +179,7 @@ class SubjectAccessReviewSpec(Model):
     extra: UserExtra = Field(default_factory=FrozenDict[str, tuple[str, ...]])
 
 
-class SubjectAccessReviewStatus(Model):
+class SubjectAccessReviewStatus(PartialModel):
     """Whether the user may do it."""
 
     allowed: bool = False
@@ -198,7 +198,7 @@ class SubjectAccessReview(_Object):
     status: SubjectAccessReviewStatus | None = None
 
 
-class StatusDetails(Model):
+class StatusDetails(PartialModel):
     """What a Status is about."""
 
     name: str = ""
@@ -206,7 +206,7 @@ class StatusDetails(Model):
     kind: str = ""
 
 
-class Status(Model):
+class Status(PartialModel):
     """The response of an API server to a request that failed."""
 
     api_version: str = "v1"

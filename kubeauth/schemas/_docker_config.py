@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, model_validator
 
-from kubeauth._parsing.models import Model
+from kubeauth._parsing.models import PartialModel
 from kubeauth._parsing.types import SecretText, mapping_to
 from kubeauth._secret import FrozenDict, Secret
 
 
-class _DockerModel(Model):
+class _DockerModel(PartialModel):
     # identitytoken, not identityToken.
     model_config = ConfigDict(alias_generator=lambda name: name.replace("_", ""))
 

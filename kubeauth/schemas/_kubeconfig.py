@@ -109,7 +109,7 @@ class ExecEntry(Model):
     """Text for the user if the command is not found."""
     provide_cluster_info: bool = False
     """Whether the plugin receives the cluster in KUBERNETES_EXEC_INFO."""
-    interactive_mode: str = ""
+    interactive_mode: str = Field(default="", json_schema_extra={"enum": ["Never", "IfAvailable", "Always"]})
     """`Never`, `IfAvailable` or `Always`. Required in v1; `IfAvailable` by default in v1beta1."""
 
     @model_validator(mode="after")

@@ -65,7 +65,9 @@ class Preference(Model):
     overrides: FailFastItems[CommandOverride] = ()
     """In v1alpha1, the `defaults`."""
     aliases: FailFastItems[AliasOverride] = ()
-    credential_plugin_policy: str = ""
+    credential_plugin_policy: str = Field(
+        default="", json_schema_extra={"enum": ["AllowAll", "DenyAll", "Allowlist"]}
+    )
     """`AllowAll`, `DenyAll` or `Allowlist`; empty means `AllowAll`. v1alpha1 does not have this field."""
     credential_plugin_allowlist: Annotated[
         tuple[AllowlistEntry, ...] | None, Field(strict=False), FailFast()

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from kubeauth._parsing.models import Model
+from kubeauth._parsing.models import PartialModel
 from kubeauth._parsing.types import SecretText
 from kubeauth._secret import Secret
 
@@ -19,7 +19,7 @@ def _ignore_other_types(value: Any) -> Any:
 _LenientSecret = Annotated[SecretText, BeforeValidator(_ignore_other_types)]
 
 
-class _OAuthModel(Model):
+class _OAuthModel(PartialModel):
     # Fields have the same names as attributes.
     model_config = ConfigDict(alias_generator=str)
 

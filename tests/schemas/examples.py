@@ -50,11 +50,18 @@ def is_head(name: str, field: FieldInfo) -> bool:
 def build_strategy(model: type[Model]) -> st.SearchStrategy[Model]:
     """Instances of a model with random values in any of its fields."""
     fields = {
-        name: _build_value_strategy(field.annotation)
+        name: _build_field_strategy(field)
         for name, field in model.model_fields.items()
         if not is_head(name, field)
     }
     return st.fixed_dictionaries({}, optional=fields).map(lambda values: model(**values))
+
+
+def _build_field_strategy(field: FieldInfo) -> st.SearchStrategy[Any]:
+    if isinstance(field.json_schema_extra, dict) and (allowed := field.json_schema_extra.get("enum")):
+        assert isinstance(allowed, list)
+        return st.sampled_from(allowed)
+    return _build_value_strategy(field.annotation)
 
 
 def _build_value_strategy(kind: Any) -> st.SearchStrategy[Any]:
