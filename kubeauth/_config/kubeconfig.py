@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from kubeauth._config.files import KUBECONFIG_LIMIT, describe_os_error, make_absolute, read_file
 from kubeauth._parsing import DocumentError, Json, copy_plain, read_document
-from kubeauth._parsing.models import MAX_PROBLEMS, describe_type, validate_document
+from kubeauth._parsing.models import MAX_PROBLEMS, Origin, describe_type, validate_document
 from kubeauth.errors import Problem
-from kubeauth.schemas._kubeconfig import NOT_A_KUBECONFIG_HINT, Cluster, Kubeconfig, Origin, User
+from kubeauth.schemas._kubeconfig import NOT_A_KUBECONFIG_HINT, Cluster, Kubeconfig, User
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
