@@ -185,11 +185,13 @@ def read_field(document: dict[str, Any], parent: str, name: str, kind: type[_T])
 
 
 def describe_type(value: object) -> str:
-    """Return the type of a JSON value, for messages."""
+    """Return the type of a JSON value, or of any other value that a caller passed, for messages."""
     if isinstance(value, bool):
         return "true or false"
     if isinstance(value, int | float):
         return "a number"
     if isinstance(value, str):
         return "a string"
-    return "a list" if isinstance(value, list) else "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return "a mapping" if value is None or isinstance(value, Mapping) else f"a {type(value).__name__}"

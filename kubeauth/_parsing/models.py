@@ -150,7 +150,7 @@ def _select_fields(model: type[Model], value: dict[str, Any]) -> dict[str, Any]:
 
     An unknown field may be a problem, even if it is null.
     """
-    names = _get_names(model)
+    names = get_field_names(model)
     known = {name: item for name, item in value.items() if name in names and item is not None}
     unknown = {name: item for name, item in value.items() if name not in names}
     if len(unknown) > _MAX_FIELDS and model.model_config.get("extra") != "allow":
@@ -159,7 +159,7 @@ def _select_fields(model: type[Model], value: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _get_names(model: type[Model]) -> frozenset[str]:
+def get_field_names(model: type[Model]) -> frozenset[str]:
     """Return the names of all fields, in Python and in documents."""
     fields = model.model_fields
     return frozenset([*fields, *(field.alias for field in fields.values() if field.alias)])
@@ -232,6 +232,33 @@ def validate_document(
     return (
         Invalid(result, document, origin, by_index=strict) if isinstance(result, ValidationError) else result
     )
+
+
+# Of a mapping or list, only the first invalid value is reported at a time.
+_MAX_IGNORED = 10
+
+
+def validate_leniently(model: type[_Model], document: Json) -> _Model:
+    """Validate a response of a server. Invalid values are ignored, as if they were absent.
+
+    With too many of them, the model is empty. `document` may be changed.
+    """
+    for _ in range(_MAX_IGNORED):
+        result = _try_validate(model, document, {})
+        if not isinstance(result, ValidationError):
+            return result
+        for line in result.errors(include_url=False, include_input=False):
+            *parents, name = line["loc"] or (None,)
+            value: Any = document
+            for parent in parents:
+                value = value[parent]
+            if isinstance(value, list):
+                value[name] = None  # so that the other items have the same index
+            elif name is not None:
+                value.pop(name, None)
+            else:
+                return model()  # it is not even a mapping
+    return model()
 
 
 class Invalid:
@@ -308,6 +335,8 @@ def _explain(kind: str, message: str, context: Mapping[str, Any], value: Json) -
     if kind == "extra_forbidden":
         return "unknown field", "Check its spelling, or remove it."
     expected, actual = _EXPECTED[kind], describe_type(value)
+    if value is None:  # a validator has changed the document, so the value is not known
+        return f"must be {expected}", f"Write {expected} there."
     hint = f"Write {expected} there."
     if expected == _STRING and actual in (_NUMBER, _BOOLEAN):
         hint = "Put it in quotes."
