@@ -248,16 +248,16 @@ def validate_leniently(model: type[_Model], document: Json) -> _Model:
         if not isinstance(result, ValidationError):
             return result
         for line in result.errors(include_url=False, include_input=False):
-            *parents, name = line["loc"] or (None,)
+            if not line["loc"]:
+                return model()  # it is not even a mapping
+            *parents, name = line["loc"]
             value: Any = document
             for parent in parents:
                 value = value[parent]
-            if isinstance(value, list):
+            if isinstance(name, int):
                 value[name] = None  # so that the other items have the same index
-            elif name is not None:
-                value.pop(name, None)
             else:
-                return model()  # it is not even a mapping
+                value.pop(name, None)
     return model()
 
 
