@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kubeauth._config.files import KUBECONFIG_LIMIT, describe_os_error, make_absolute, read_file
 from kubeauth._parsing import DocumentError, Json, copy_plain, read_document
-from kubeauth._parsing.models import MAX_PROBLEMS, describe_type, validate_document
+from kubeauth._parsing.models import MAX_PROBLEMS, Origin, describe_type, validate_document
 from kubeauth.errors import Problem
 from kubeauth.schemas._kubeconfig import (
     NO_CLUSTER,
@@ -15,7 +15,6 @@ from kubeauth.schemas._kubeconfig import (
     NOT_A_KUBECONFIG_HINT,
     Cluster,
     Kubeconfig,
-    Origin,
     User,
 )
 

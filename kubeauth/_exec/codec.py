@@ -9,10 +9,10 @@ from __future__ import annotations
 import binascii
 from base64 import b64encode
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from kubeauth._exec.config import ExecCluster
-from kubeauth._parsing import DocumentError, Json, read_json, read_yaml
+from kubeauth._parsing import DocumentError, InvalidField, Json, read_field, read_json, read_yaml
 from kubeauth._parsing.go import go_json, sort_keys
 from kubeauth._secret import Secret
 
@@ -24,13 +24,8 @@ GROUP = "client.authentication.k8s.io"
 KIND = "ExecCredential"
 V1, V1BETA1 = f"{GROUP}/v1", f"{GROUP}/v1beta1"
 
-_T = TypeVar("_T")
 DecodedExecInfo = tuple[str, bool, ExecCluster | None]
 """API version, whether the plugin may prompt, and the cluster."""
-
-
-class _InvalidField(Exception):
-    """Why a field is invalid, without its value."""
 
 
 def decode_exec_info(text: str) -> DecodedExecInfo | str:
@@ -38,63 +33,53 @@ def decode_exec_info(text: str) -> DecodedExecInfo | str:
     try:
         document = read_json(text.encode("utf-8", "surrogatepass"))
         return _check_kind(document) or _decode_spec(document)
-    except (DocumentError, _InvalidField) as error:
+    except (DocumentError, InvalidField) as error:
         return f"decode: {error}. It must be an {KIND} in JSON, as kubectl and kubeauth send it."
 
 
 def _check_kind(document: Json) -> str | None:
     if type(document) is not dict:
-        raise _InvalidField("it is not an object")
-    api_version, kind = _read_field(document, "", "apiVersion", str), _read_field(document, "", "kind", str)
+        raise InvalidField("it is not an object")
+    api_version, kind = read_field(document, "", "apiVersion", str), read_field(document, "", "kind", str)
     if not api_version or not kind:
-        raise _InvalidField(f"{'kind' if api_version else 'apiVersion'} is missing")
+        raise InvalidField(f"{'kind' if api_version else 'apiVersion'} is missing")
     group = api_version.rpartition("/")[0]
     if (group, kind) != (GROUP, KIND):
         got = " ".join(f"{kind}.{group}".rstrip(".").split())[:200]
         return f"invalid group/kind: wanted {KIND}.{GROUP}, got {got}. Is this what the client sent?"
     if api_version not in (V1, V1BETA1):
-        raise _InvalidField(f"apiVersion must be {V1} or {V1BETA1}")
+        raise InvalidField(f"apiVersion must be {V1} or {V1BETA1}")
     return None
 
 
 def _decode_spec(document: dict[str, Any]) -> DecodedExecInfo:
     # Clients always send a spec; a user who runs the plugin by hand may omit it.
-    spec = _read_field(document, "", "spec", dict) or {}
-    cluster = _read_field(spec, "spec.", "cluster", dict)
-    interactive = bool(_read_field(spec, "spec.", "interactive", bool))
+    spec = read_field(document, "", "spec", dict) or {}
+    cluster = read_field(spec, "spec.", "cluster", dict)
+    interactive = bool(read_field(spec, "spec.", "interactive", bool))
     return document["apiVersion"], interactive, None if cluster is None else _decode_cluster(cluster)
 
 
 def _decode_cluster(document: dict[str, Any]) -> ExecCluster:
     parent = "spec.cluster."
     return ExecCluster(
-        server=_read_field(document, parent, "server", str) or "",
-        tls_server_name=_read_field(document, parent, "tls-server-name", str) or "",
-        insecure_skip_tls_verify=bool(_read_field(document, parent, "insecure-skip-tls-verify", bool)),
+        server=read_field(document, parent, "server", str) or "",
+        tls_server_name=read_field(document, parent, "tls-server-name", str) or "",
+        insecure_skip_tls_verify=bool(read_field(document, parent, "insecure-skip-tls-verify", bool)),
         certificate_authority_data=_read_bytes(document, parent, "certificate-authority-data"),
-        proxy_url=_read_field(document, parent, "proxy-url", str) or "",
-        disable_compression=bool(_read_field(document, parent, "disable-compression", bool)),
+        proxy_url=read_field(document, parent, "proxy-url", str) or "",
+        disable_compression=bool(read_field(document, parent, "disable-compression", bool)),
         config=document.get("config"),
     )
 
 
 def _read_bytes(document: dict[str, Any], parent: str, name: str) -> bytes:
-    text = _read_field(document, parent, name, str) or ""
+    text = read_field(document, parent, name, str) or ""
     try:
         # As Go: line breaks are skipped, anything else that is not base64 is an error.
         return binascii.a2b_base64(text.replace("\n", "").replace("\r", ""), strict_mode=True)
     except ValueError:
-        raise _InvalidField(f"{parent}{name} is not valid base64") from None
-
-
-_TYPE_NAMES: dict[type, str] = {str: "a string", bool: "true or false", dict: "an object"}
-
-
-def _read_field(document: dict[str, Any], parent: str, name: str, kind: type[_T]) -> _T | None:
-    value = document.get(name)
-    if value is not None and type(value) is not kind:
-        raise _InvalidField(f"{parent}{name} must be {_TYPE_NAMES[kind]}")
-    return value
+        raise InvalidField(f"{parent}{name} is not valid base64") from None
 
 
 API_VERSIONS = (V1, V1BETA1)

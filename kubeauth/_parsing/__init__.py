@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from kubeauth._parsing.fields import MAX_PROBLEMS, Fields, Findings, describe_type
-from kubeauth._parsing.json import copy_plain, read_json
+from kubeauth._parsing.fields import MAX_PROBLEMS, Fields, Findings
+from kubeauth._parsing.json import InvalidField, copy_plain, describe_type, read_field, read_json
 from kubeauth._parsing.limits import TOO_DEEP, DocumentError
 from kubeauth._parsing.write import write_document
 from kubeauth._parsing.yaml import read_yaml
@@ -21,10 +21,12 @@ __all__ = [
     "DocumentError",
     "Fields",
     "Findings",
+    "InvalidField",
     "Json",
     "copy_plain",
     "describe_type",
     "read_document",
+    "read_field",
     "read_json",
     "read_yaml",
     "write_document",

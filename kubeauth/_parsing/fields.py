@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kubeauth._parsing.json import describe_type
 from kubeauth.errors import Problem
 
 MAX_PROBLEMS = 100
@@ -183,14 +184,3 @@ class Fields:
 
 
 _STRING, _BOOLEAN, _NUMBER, _LIST, _MAPPING = "a string", "true or false", "a number", "a list", "a mapping"
-
-
-def describe_type(value: object) -> str:
-    """Return the type of a JSON value, for messages."""
-    if isinstance(value, bool):
-        return _BOOLEAN
-    if isinstance(value, int | float):
-        return _NUMBER
-    if isinstance(value, str):
-        return _STRING
-    return _LIST if isinstance(value, list) else _MAPPING

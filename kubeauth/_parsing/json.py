@@ -1,4 +1,4 @@
-"""Read JSON, and copy documents that were parsed by the caller."""
+"""Read JSON, copy documents that were parsed by the caller, and read single fields without pydantic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from kubeauth._parsing.limits import (
     INVALID_NUMBER,
@@ -20,6 +20,7 @@ from kubeauth._parsing.limits import (
     DocumentError,
 )
 
+_T = TypeVar("_T")
 _MAX_QUOTES = 100_000
 
 
@@ -163,3 +164,34 @@ def to_key(value: object) -> str:
     if isinstance(value, float) and math.isfinite(value):
         return f"{value:g}"
     raise DocumentError("a mapping key that is not text")
+
+
+class InvalidField(Exception):
+    """Why a field is invalid, without its value."""
+
+
+_TYPE_NAMES: dict[type, str] = {str: "a string", bool: "true or false", dict: "an object"}
+
+
+def read_field(document: dict[str, Any], parent: str, name: str, kind: type[_T]) -> _T | None:
+    """Return a field; None if it is absent or null. Raises InvalidField if it has another type than `kind`.
+
+    For programs that must start fast, such as plugins: other code validates documents with models.
+    """
+    value = document.get(name)
+    if value is not None and type(value) is not kind:
+        raise InvalidField(f"{parent}{name} must be {_TYPE_NAMES[kind]}, not {describe_type(value)}")
+    return value
+
+
+def describe_type(value: object) -> str:
+    """Return the type of a JSON value, or of any other value that a caller passed, for messages."""
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return "a string"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return "a mapping" if value is None or isinstance(value, Mapping) else f"a {type(value).__name__}"

@@ -8,6 +8,8 @@ its traceback: inside kubeauth none leaves this module, and users get one withou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
 from pydantic import (
@@ -22,6 +24,7 @@ from pydantic_core import (
     core_schema,
 )
 
+from kubeauth._parsing.json import describe_type as describe_type
 from kubeauth._parsing.json import read_json
 from kubeauth._parsing.limits import DocumentError
 from kubeauth.errors import Problem
@@ -37,6 +40,12 @@ REVEAL_SECRETS = "reveal_secrets"
 """Key in the context of a serialization that may write secrets."""
 CONSTRUCTED = object()
 """Context of a validation by a constructor, which also accepts values that documents cannot have."""
+
+
+class Origin(str):
+    """Path of a file, as the context of a validation."""
+
+    __slots__ = ()
 
 
 def to_camel_case(name: str) -> str:
@@ -73,8 +82,8 @@ class Model(BaseModel):
     def _validate(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         # As in Go, a null field is absent, and null in place of a mapping is an empty mapping.
         if type(value) is dict:
-            if None in value.values():
-                value = {name: item for name, item in value.items() if item is not None}
+            if None in value.values() or len(value) > _MAX_FIELDS:
+                value = _select_fields(cls, value)
         elif value is None:
             value = {}
         try:
@@ -141,6 +150,30 @@ class Model(BaseModel):
             if name in ("api_version", "kind") and (value := getattr(self, name)) and isinstance(value, str)
         }
         return {**head, **document}
+
+
+# No model has so many fields: the others are unknown.
+_MAX_FIELDS = 500
+
+
+def _select_fields(model: type[Model], value: dict[str, Any]) -> dict[str, Any]:
+    """Remove null fields, and most of the unknown fields if there are very many.
+
+    An unknown field may be a problem, even if it is null.
+    """
+    names = get_field_names(model)
+    known = {name: item for name, item in value.items() if name in names and item is not None}
+    unknown = {name: item for name, item in value.items() if name not in names}
+    if len(unknown) > _MAX_FIELDS and model.model_config.get("extra") != "allow":
+        unknown = dict(islice(unknown.items(), MAX_PROBLEMS))
+    return {**known, **unknown}
+
+
+@cache
+def get_field_names(model: type[Model]) -> frozenset[str]:
+    """Return the names of all fields, in Python and in documents."""
+    fields = model.model_fields
+    return frozenset([*fields, *(field.alias for field in fields.values() if field.alias)])
 
 
 class PartialModel(Model):
@@ -224,6 +257,33 @@ def validate_document(
     )
 
 
+# Of a mapping or list, only the first invalid value is reported at a time.
+_MAX_IGNORED = 10
+
+
+def validate_leniently(model: type[_Model], document: Json) -> _Model:
+    """Validate a response of a server. Invalid values are ignored, as if they were absent.
+
+    With too many of them, the model is empty. `document` may be changed.
+    """
+    for _ in range(_MAX_IGNORED):
+        result = _try_validate(model, document, {})
+        if not isinstance(result, ValidationError):
+            return result
+        for line in result.errors(include_url=False, include_input=False):
+            if not line["loc"]:
+                return model()  # it is not even a mapping
+            *parents, name = line["loc"]
+            value: Any = document
+            for parent in parents:
+                value = value[parent]
+            if isinstance(name, int):
+                value[name] = None  # so that the other items have the same index
+            else:
+                value.pop(name, None)
+    return model()
+
+
 class Invalid:
     """Why a document is invalid."""
 
@@ -236,8 +296,14 @@ class Invalid:
         """apiVersion or kind of another document."""
         self.value_problems: list[Problem] = []
         """Fields of the right type with an invalid value."""
+        lines = error.errors(include_url=False, include_input=False)
+        if by_index:
+            # As in Kubernetes, unknown fields come last. Those of outer mappings are first.
+            lines.sort(key=lambda line: len(line["loc"]) if line["type"] == "extra_forbidden" else 0)
+        self.first_location = lines[0]["loc"]
+        """Names and indexes that lead to the first problem."""
         by_type = {_WRONG_KIND: self.kind_problems, _INVALID_VALUE: self.value_problems}
-        for line in error.errors(include_url=False, include_input=False):
+        for line in lines:
             problems = by_type.get(line["type"], self.type_problems)
             self.type_problem_count += problems is self.type_problems
             if len(problems) < MAX_PROBLEMS:
@@ -292,21 +358,12 @@ def _explain(kind: str, message: str, context: Mapping[str, Any], value: Json) -
     if kind in ("extra_forbidden", "string_unicode"):  # the latter if its name has half a surrogate pair
         return "unknown field", "Check its spelling, or remove it."
     expected, actual = _EXPECTED[kind], describe_type(value)
+    if value is None:  # a validator has changed the document, so the value is not known
+        return f"must be {expected}", f"Write {expected} there."
     hint = f"Write {expected} there."
     if expected == _STRING and actual in (_NUMBER, _BOOLEAN):
         hint = "Put it in quotes."
     return f"must be {expected}, not {actual}", hint
-
-
-def describe_type(value: object) -> str:
-    """Return the type of a JSON value, for messages."""
-    if isinstance(value, bool):
-        return _BOOLEAN
-    if isinstance(value, int | float):
-        return _NUMBER
-    if isinstance(value, str):
-        return _STRING
-    return _LIST if isinstance(value, list) else _MAPPING
 
 
 def _locate(document: Json, location: tuple[int | str, ...], by_index: bool) -> tuple[str, Json]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
-from pydantic import BeforeValidator, FailFast, Field, ValidationError
+from pydantic import BeforeValidator, FailFast, Field, ValidationError, WrapValidator
 from pydantic_core import InitErrorDetails, PydanticKnownError, PydanticSerializationError, core_schema
 
 from kubeauth._parsing.go import format_duration, parse_duration, parse_time
@@ -27,8 +27,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Items = Annotated[tuple[T, ...], Field(strict=False)]
-"""A list of models."""
+Items = Annotated[
+    tuple[T, ...],
+    Field(strict=False),
+    FailFast(),
+    WrapValidator(lambda value, validate: _validate_items(value, validate)),
+]
+"""A list of models, of which all invalid ones are reported, up to MAX_PROBLEMS."""
 # The first invalid item is enough: the others usually have the same problem.
 FailFastItems = Annotated[tuple[T, ...], Field(strict=False), FailFast()]
 """A list of models, of which only the first invalid one is reported."""
@@ -39,16 +44,38 @@ Strings = Annotated[
     BeforeValidator(lambda value: _fill_items(value)),
 ]
 """A list of strings, of which only the first invalid one is reported."""
-AllStrings = Annotated[
-    tuple[str, ...], Field(strict=False), BeforeValidator(lambda value: _fill_items(value))
-]
-"""A list of strings."""
+AllStrings = Annotated[Items[str], BeforeValidator(lambda value: _fill_items(value))]
+"""A list of strings, of which all invalid ones are reported, up to MAX_PROBLEMS."""
 
 
 def _fill_items(value: Any) -> Any:
     if type(value) is list and None in value:
         return ["" if item is None else item for item in value]
     return value
+
+
+def _validate_items(value: Any, validate: Callable[[Any], tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Continue after each invalid item, up to MAX_PROBLEMS. Without FailFast, a million would be reported."""
+    failures: list[InitErrorDetails] = []
+    start = 0
+    while len(failures) < MAX_PROBLEMS:
+        try:
+            items = validate(value[start:] if start else value)
+        except ValidationError as error:
+            index = None
+            for details in iter_details(error):
+                index, *rest = details.get("loc", ()) or (None,)
+                if isinstance(index, int):
+                    details["loc"] = (start + index, *rest)
+                failures.append(details)
+            if not isinstance(index, int):
+                break  # it is not a list
+            start += index + 1
+        else:
+            if not failures:
+                return items
+            break
+    raise ValidationError.from_exception_data("list", failures, hide_input=True)
 
 
 def decode_base64(text: str) -> bytes:
@@ -105,14 +132,27 @@ class _ScalarSchema:
     """How a type that JSON does not have is read from and written to a string."""
 
     def __init__(
-        self, read: Callable[[Any], object], write: core_schema.SerSchema, json_schema: dict[str, Any]
+        self,
+        read: Callable[[Any], object],
+        write: core_schema.SerSchema,
+        json_schema: dict[str, Any],
+        *,
+        accept: tuple[type, ...] = (),
     ) -> None:
-        self._read, self._write, self._json_schema = read, write, json_schema
+        """`accept` are other types that constructors accept."""
+        self._read, self._write, self._json_schema, self._accept = read, write, json_schema, accept
 
     def __get_pydantic_core_schema__(
         self, _source: Any, _handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
+        if self._accept:
+            return core_schema.with_info_plain_validator_function(
+                self._read_constructed, serialization=self._write
+            )
         return core_schema.no_info_plain_validator_function(self._read, serialization=self._write)
+
+    def _read_constructed(self, value: Any, info: core_schema.ValidationInfo[Any]) -> object:
+        return value if info.context is CONSTRUCTED and type(value) in self._accept else self._read(value)
 
     def __get_pydantic_json_schema__(
         self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
@@ -159,8 +199,6 @@ Time = Annotated[
 
 
 def _to_duration(value: Any) -> float:
-    if type(value) in (int, float):  # by a constructor
-        return float(value)
     seconds = parse_duration(_to_text(value))
     if seconds is None:
         raise invalid_value("not a duration", "Write it as 10m, 1h30m or 0s.")
@@ -176,7 +214,12 @@ def _format_duration(value: float | None) -> str | None:
 _WRITE_DURATION = core_schema.plain_serializer_function_ser_schema(_format_duration, when_used="json")
 Duration = Annotated[
     float | None,
-    _ScalarSchema(_to_duration, _WRITE_DURATION, {"type": "string", "examples": ["12h", "1h30m", "0s"]}),
+    _ScalarSchema(
+        _to_duration,
+        _WRITE_DURATION,
+        {"type": "string", "examples": ["12h", "1h30m", "0s"]},
+        accept=(float, int),
+    ),
 ]
 """Seconds, as a Go duration in documents; None if it is not set."""
 

@@ -18,7 +18,7 @@ from kubeauth.errors import ProviderConfigError
 
 if TYPE_CHECKING:
     from kubeauth.cli._doctor_findings import Finding
-    from kubeauth.registry._load import ProviderConfig
+    from kubeauth.schemas import CredentialProviderConfig
 
 # A name in the left column; the rest of a longer one is in what is said about it.
 _LONGEST = 32
@@ -90,7 +90,7 @@ def examined(path: str, bin_dir: str) -> Sections:
 _MEND = "The kubelet does not start with it: mend that."
 
 
-def _programs(config: ProviderConfig, bin_dir: str) -> Iterator[Finding]:
+def _programs(config: CredentialProviderConfig, bin_dir: str) -> Iterator[Finding]:
     from kubeauth.cli._doctor_findings import error, ok, skipped
 
     if not bin_dir:
@@ -125,7 +125,7 @@ def _program(directory: str, name: str) -> tuple[str, tuple[str, str] | None]:
     return path, ("may not be run by this user", f"Make it executable: chmod +x {path}")
 
 
-def _patterns(config: ProviderConfig) -> Iterator[Finding]:
+def _patterns(config: CredentialProviderConfig) -> Iterator[Finding]:
     from kubeauth.cli._doctor_findings import ok, warning
 
     for provider in config.providers:

@@ -15,8 +15,8 @@ from kubeauth.cli._tables import Columns, cell
 
 if TYPE_CHECKING:
     from kubeauth._parsing import Json
-    from kubeauth.registry._config import Provider
     from kubeauth.registry._reference import ImageReference
+    from kubeauth.schemas import CredentialProvider
 
 
 class Options(ProviderFlags):
@@ -64,7 +64,7 @@ class _Compared:
         return any(why is None for _, why in self.patterns)
 
 
-def _compared(provider: Provider, image: str) -> _Compared:
+def _compared(provider: CredentialProvider, image: str) -> _Compared:
     from kubeauth.registry._mismatch import why_not
 
     return _Compared(provider.name, [(each, why_not(each, image)) for each in provider.match_images])

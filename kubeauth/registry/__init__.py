@@ -19,12 +19,8 @@ if TYPE_CHECKING:
     from kubeauth.registry import plugin as plugin
     from kubeauth.registry._auth import RegistryAuth as RegistryAuth
     from kubeauth.registry._cluster_accounts import ClusterServiceAccounts as ClusterServiceAccounts
-    from kubeauth.registry._config import PatternWarning as PatternWarning
-    from kubeauth.registry._config import Provider as Provider
-    from kubeauth.registry._config import TokenAttributes as TokenAttributes
     from kubeauth.registry._keyring import JoinedKeyring as JoinedKeyring
     from kubeauth.registry._keyring import Keyring as Keyring
-    from kubeauth.registry._load import ProviderConfig as ProviderConfig
     from kubeauth.registry._load import load_provider_config as load_provider_config
     from kubeauth.registry._match import image_matches as image_matches
     from kubeauth.registry._node import NodeKeyring as NodeKeyring
@@ -35,6 +31,10 @@ if TYPE_CHECKING:
     from kubeauth.registry._service_account import Pod as Pod
     from kubeauth.registry._service_account import ServiceAccount as ServiceAccount
     from kubeauth.registry._values import RegistryCredential as RegistryCredential
+    from kubeauth.schemas._credential_provider import CredentialProvider as Provider
+    from kubeauth.schemas._credential_provider import CredentialProviderConfig as ProviderConfig
+    from kubeauth.schemas._credential_provider import PatternWarning as PatternWarning
+    from kubeauth.schemas._credential_provider import TokenAttributes as TokenAttributes
 
 _HOME_OF = {
     "ClusterServiceAccounts": "_cluster_accounts",
@@ -44,17 +44,20 @@ _HOME_OF = {
     "Keyring": "_keyring",
     "Lookup": "_providers",
     "NodeKeyring": "_node",
-    "PatternWarning": "_config",
     "Pod": "_service_account",
-    "Provider": "_config",
     "ProviderAnswer": "_providers",
-    "ProviderConfig": "_load",
     "RegistryAuth": "_auth",
     "RegistryCredential": "_values",
     "ServiceAccount": "_service_account",
-    "TokenAttributes": "_config",
     "image_matches": "_match",
     "load_provider_config": "_load",
+}
+# Names of classes in kubeauth.schemas._credential_provider.
+_MODELS = {
+    "PatternWarning": "PatternWarning",
+    "Provider": "CredentialProvider",
+    "ProviderConfig": "CredentialProviderConfig",
+    "TokenAttributes": "TokenAttributes",
 }
 
 # httpx2 is not among them: it needs a package that may not be there.
@@ -86,6 +89,8 @@ def __getattr__(name: str) -> object:
 
     if name in _HOME_OF:
         value: object = getattr(import_module(f"kubeauth.registry.{_HOME_OF[name]}"), name)
+    elif name in _MODELS:
+        value = getattr(import_module("kubeauth.schemas._credential_provider"), _MODELS[name])
     elif name in ("httpx2", "plugin"):
         value = import_module(f"kubeauth.registry.{name}")
     else:

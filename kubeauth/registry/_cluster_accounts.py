@@ -10,16 +10,24 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from kubeauth._parsing import DocumentError, Json, read_json
-from kubeauth._parsing.go import parse_rfc3339
+from kubeauth._parsing.models import validate_leniently
 from kubeauth._runtime import SYSTEM_CLOCK, Clock, call_after_fork
 from kubeauth._secret import Secret
 from kubeauth.errors import ConfigError, RegistryError
 from kubeauth.registry._service_account import Pod, ServiceAccount
+from kubeauth.schemas._core import (
+    BoundObjectReference,
+    ObjectMeta,
+    PartialObjectMetadata,
+    Status,
+    TokenRequest,
+    TokenRequestSpec,
+    TokenRequestStatus,
+)
 
 T = TypeVar("T")
 
@@ -99,22 +107,22 @@ class ClusterServiceAccounts:
 
     def service_account(self, pod: Pod) -> ServiceAccount:
         """That of the pod. RegistryError if there is none, or it may not be read."""
-        return _or_raise(_account(pod, self._sync().get(_path(pod))))
+        return _or_raise(_read_account(pod, self._sync().get(_path(pod))))
 
     async def aservice_account(self, pod: Pod) -> ServiceAccount:
         if self._async_client is None:
             from kubeauth._runtime import run_in_thread  # for those alone who have an event loop
 
             return await run_in_thread(lambda: self.service_account(pod))
-        return _or_raise(_account(pod, await self._async_client.get(_path(pod))))
+        return _or_raise(_read_account(pod, await self._async_client.get(_path(pod))))
 
     def token(self, pod: Pod, account: ServiceAccount, audience: str) -> str:
         """A token for that audience, bound to the pod: kept, or a new one. RegistryError if there is none."""
         key = pod, account.uid, audience
         if (kept := self._kept(key)) is not None:
             return kept.reveal()
-        reply = self._sync().post(f"{_path(pod)}/token", json=_request(pod, account, audience))
-        return self._keep(key, _or_raise(_token(pod, reply))).reveal()
+        reply = self._sync().post(f"{_path(pod)}/token", json=_build_request(pod, account, audience))
+        return self._keep(key, _or_raise(_read_token(pod, reply))).reveal()
 
     async def atoken(self, pod: Pod, account: ServiceAccount, audience: str) -> str:
         if self._async_client is None:
@@ -124,8 +132,10 @@ class ClusterServiceAccounts:
         key = pod, account.uid, audience
         if (kept := self._kept(key)) is not None:
             return kept.reveal()
-        reply = await self._async_client.post(f"{_path(pod)}/token", json=_request(pod, account, audience))
-        return self._keep(key, _or_raise(_token(pod, reply))).reveal()
+        reply = await self._async_client.post(
+            f"{_path(pod)}/token", json=_build_request(pod, account, audience)
+        )
+        return self._keep(key, _or_raise(_read_token(pod, reply))).reveal()
 
     def after_fork(self) -> None:
         """In a child the lock may be held by a thread that is not there."""
@@ -149,9 +159,10 @@ class ClusterServiceAccounts:
             del self._tokens[key]
             return None
 
-    def _keep(self, key: _Key, issued: _Issued) -> Secret[str]:
+    def _keep(self, key: _Key, issued: TokenRequestStatus) -> Secret[str]:
         now, date = self._clock.monotonic(), self._clock.time()
-        life = 0.0 if issued.expires is None else min((issued.expires - date) * _SHARE, _LONGEST)
+        expires = issued.expiration_timestamp
+        life = 0.0 if expires is None else min((expires.timestamp() - date) * _SHARE, _LONGEST)
         with self._mu:
             # Of those who asked at the same time, all take the first: a provider is then asked once.
             first = self._tokens.get(key)
@@ -164,12 +175,6 @@ class ClusterServiceAccounts:
         return issued.token
 
 
-@dataclass(frozen=True, slots=True)
-class _Issued:
-    token: Secret[str]
-    expires: float | None
-
-
 def _path(pod: Pod) -> str:
     # Who is called .. would have us ask for something else, with rights of ours. A pod that an admission
     # webhook is shown was not validated yet.
@@ -179,54 +184,44 @@ def _path(pod: Pod) -> str:
     return f"/api/v1/namespaces/{pod.namespace}/serviceaccounts/{pod.service_account}"
 
 
-def _request(pod: Pod, account: ServiceAccount, audience: str) -> dict[str, object]:
-    return {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        # With its uid: an account that was deleted and made anew since is another.
-        "metadata": {"namespace": account.namespace, "name": account.name, "uid": account.uid},
-        "spec": {
-            "audiences": [audience],
-            "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid},
-        },
-    }
+def _build_request(pod: Pod, account: ServiceAccount, audience: str) -> dict[str, Json]:
+    return TokenRequest(
+        # With its uid: an account that was deleted and created again is another one.
+        metadata=ObjectMeta(namespace=account.namespace, name=account.name, uid=account.uid),
+        spec=TokenRequestSpec(
+            audiences=(audience,),
+            bound_object_ref=BoundObjectReference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid),
+        ),
+    ).to_document()
 
 
-def _account(pod: Pod, reply: Reply) -> ServiceAccount | RegistryError:
-    document = _document(reply)
+def _read_account(pod: Pod, reply: Reply) -> ServiceAccount | RegistryError:
+    document = _read_document(reply)
     which = f"service account {pod.namespace}/{pod.service_account}"
     if reply.status_code != 200:
-        return RegistryError(f"{which} cannot be read: {_refusal(reply, document)}")
-    metadata = _mapping(document, "metadata")
-    uid = metadata.get("uid")
-    if not isinstance(uid, str) or not uid:
-        return RegistryError(f"{which} cannot be read: what the server answers is none")
-    annotations = _mapping(metadata, "annotations")
-    said = {key: value for key, value in annotations.items() if isinstance(value, str)}
-    return ServiceAccount(pod.namespace, pod.service_account, uid, said)
+        return RegistryError(f"{which} cannot be read: {_describe_failure(reply, document)}")
+    metadata = validate_leniently(PartialObjectMetadata, document).metadata
+    if not metadata.uid:
+        return RegistryError(f"{which} cannot be read: the server's response is not a service account")
+    return ServiceAccount(pod.namespace, pod.service_account, metadata.uid, metadata.annotations)
 
 
-def _token(pod: Pod, reply: Reply) -> _Issued | RegistryError:
-    """Never raises: the answer is a secret."""
-    document = _document(reply)
+def _read_token(pod: Pod, reply: Reply) -> TokenRequestStatus | RegistryError:
+    """Errors are returned and not raised, because the response contains the token."""
+    document = _read_document(reply)
     which = f"a token for service account {pod.namespace}/{pod.service_account}"
     if reply.status_code not in (200, 201):
         advice = f". {_AUDIENCE}" if reply.status_code == 403 else ""
-        return RegistryError(f"{which} cannot be had: {_refusal(reply, document)}{advice}")
-    status = _mapping(document, "status")
-    token, end = status.get("token"), status.get("expirationTimestamp")
-    if not isinstance(token, str) or not token:
-        return RegistryError(f"{which} cannot be had: there is none in the server's answer")
-    return _Issued(Secret(token), _seconds(end))
+        return RegistryError(f"{which} cannot be had: {_describe_failure(reply, document)}{advice}")
+    status = validate_leniently(TokenRequest, document).status
+    return (
+        status
+        if status.token
+        else RegistryError(f"{which} cannot be had: there is none in the server's answer")
+    )
 
 
-def _seconds(end: Json) -> float | None:
-    with suppress(ValueError):
-        return parse_rfc3339(end) if isinstance(end, str) else None
-    return None
-
-
-def _document(reply: Reply) -> Json:
+def _read_document(reply: Reply) -> Json:
     if len(reply.content) > _MOST_READ:
         return None
     try:
@@ -235,16 +230,10 @@ def _document(reply: Reply) -> Json:
         return None
 
 
-def _mapping(document: Json, name: str) -> Mapping[str, Json]:
-    found = document.get(name) if isinstance(document, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def _refusal(reply: Reply, document: Json) -> str:
-    """The status, and what the server says about it."""
-    message = document.get("message") if isinstance(document, dict) else None
-    said = f": {message[:300]}" if isinstance(message, str) and message else ""
-    return f"the server answers {reply.status_code}{said}".rstrip(".")
+def _describe_failure(reply: Reply, document: Json) -> str:
+    """Return the status code, and the message of the server."""
+    message = validate_leniently(Status, document).message
+    return f"the server answers {reply.status_code}{f': {message[:300]}' if message else ''}".rstrip(".")
 
 
 def _or_raise(found: T | RegistryError) -> T:

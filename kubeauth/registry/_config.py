@@ -1,73 +1,38 @@
-"""CredentialProviderConfig, the kubelet's: from a document to `Provider`s, or everything wrong with it. Pure.
+"""Decode the kubelet's CredentialProviderConfig (1.1-1.11), and validate it as the kubelet does (1.20-1.34).
 
-The only place that knows the wire names (1.1-1.11) and what is refused (1.20-1.34). Nothing here raises for
-what a document says: problems are returned, so that no traceback holds what stands in it.
+Pure. Problems are returned and not raised, so that no traceback refers to the document.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
-from kubeauth._parsing import (
-    MAX_PROBLEMS,
-    DocumentError,
-    Fields,
-    Findings,
-    Json,
-    describe_type,
-    read_json,
-    read_yaml,
-)
+from kubeauth._parsing import DocumentError, Json, read_json, read_yaml
+from kubeauth._parsing.models import MAX_PROBLEMS, Invalid, Origin, describe_type, validate_document
 from kubeauth.errors import Problem
 from kubeauth.registry._match import caution, why_invalid, why_never
-from kubeauth.registry._wire import PROVIDER_V1, PROVIDER_VERSIONS, read_duration
+from kubeauth.registry._wire import PROVIDER_V1, PROVIDER_VERSIONS
+from kubeauth.schemas._credential_provider import (
+    CONFIG_KIND,
+    CONFIG_VERSIONS,
+    CredentialProvider,
+    CredentialProviderConfig,
+    PatternWarning,
+    TokenAttributes,
+)
 
-GROUP = "kubelet.config.k8s.io"
-KIND = "CredentialProviderConfig"
-V1 = f"{GROUP}/v1"
-CONFIG_VERSIONS = (V1, f"{GROUP}/v1alpha1", f"{GROUP}/v1beta1")
 CACHE_TYPES = ("ServiceAccount", "Token")
 
 MAX_CONFIG = 2**20
 _ONE_OF_TWO = "Remove one of the two."
-_BEGINS = f"Such a file begins with: apiVersion: {V1}, kind: {KIND}"
+_BEGINS = f"Such a file begins with: apiVersion: {CONFIG_VERSIONS[0]}, kind: {CONFIG_KIND}"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9_.]*[a-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
-@dataclass(frozen=True, slots=True)
-class TokenAttributes:
-    """How a provider is given the token of a pod's service account."""
-
-    audience: str = ""
-    cache_type: str = ""
-    """`ServiceAccount`: pods of one service account share credentials. `Token`: of one token."""
-    require_service_account: bool | None = None
-    required_annotations: tuple[str, ...] = ()
-    optional_annotations: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Provider:
-    """One provider of the configuration."""
-
-    name: str
-    """The name of its program, too."""
-    match_images: tuple[str, ...]
-    default_cache_duration: float | None
-    """Seconds. None only in what was refused."""
-    api_version: str
-    args: tuple[str, ...] = field(default=(), repr=False)
-    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    token_attributes: TokenAttributes | None = None
-    path: str = ""
-    """The file it stands in."""
-
-
-def decode(data: bytes, path: str = "") -> tuple[Provider, ...] | list[Problem]:
-    """What one file says, or all that is wrong with its form (1.1-1.11)."""
+def decode(data: bytes, path: str = "") -> CredentialProviderConfig | list[Problem]:
+    """Decode one file, or return all its problems (1.1-1.11)."""
     if len(data) > MAX_CONFIG:
         return [Problem(f"larger than {MAX_CONFIG // 2**20} MiB", path)]
     repeated: list[str] = []
@@ -81,62 +46,33 @@ def decode(data: bytes, path: str = "") -> tuple[Provider, ...] | list[Problem]:
         return [Problem(str(error), path, hint=_BEGINS)]
     if not isinstance(document, dict):
         kind = "nothing" if document is None else describe_type(document)
-        return [Problem(f"a {KIND} must be a mapping, not {kind}", path, hint=_BEGINS)]
+        return [Problem(f"a {CONFIG_KIND} must be a mapping, not {kind}", path, hint=_BEGINS)]
     if problem := _of_another_kind(document, path):
         return [problem]
-    findings = Findings(path, strict=True)
-    providers = tuple(_providers(findings.root(document), path))
-    findings.report_unknown_fields()
-    twice = [
+    result = validate_document(
+        CredentialProviderConfig, document, origin=path, strict=True, context=Origin(path)
+    )
+    duplicates = [
         Problem(f'key "{key}" already set in map', path, hint=_ONE_OF_TWO) for key in repeated[:MAX_PROBLEMS]
     ]
-    return [*twice, *findings.schema_problems, *findings.value_problems] or providers
+    if isinstance(result, Invalid):
+        return [*duplicates, *result.type_problems, *result.value_problems]
+    return duplicates or result
 
 
 def _of_another_kind(document: dict[str, Json], path: str) -> Problem | None:
-    for name, wanted in (("kind", (KIND,)), ("apiVersion", CONFIG_VERSIONS)):
+    for name, wanted in (("kind", (CONFIG_KIND,)), ("apiVersion", CONFIG_VERSIONS)):
         value = document.get(name)
         if not value:
             return Problem(f"Object '{name}' is missing", path, name, _BEGINS)
         if value not in wanted:
-            return Problem(f"not a {KIND}: {name} must be {' or '.join(wanted)}", path, name, _BEGINS)
+            return Problem(f"not a {CONFIG_KIND}: {name} must be {' or '.join(wanted)}", path, name, _BEGINS)
     return None
 
 
-def _providers(fields: Fields, path: str) -> Iterator[Provider]:
-    fields.string("kind")
-    version = fields.string("apiVersion")
-    for entry in fields.each("providers"):
-        yield Provider(
-            name=entry.string("name"),
-            match_images=entry.strings("matchImages"),
-            default_cache_duration=read_duration(entry, "defaultCacheDuration"),
-            api_version=entry.string("apiVersion"),
-            args=entry.strings("args"),
-            env=tuple((item.string("name"), item.string("value")) for item in entry.each("env")),
-            # In older versions there is no such field (1.4).
-            token_attributes=_token_attributes(entry.within("tokenAttributes")) if version == V1 else None,
-            path=path,
-        )
-
-
-def _token_attributes(fields: Fields) -> TokenAttributes | None:
-    if not fields.is_present:
-        return None
-    required = fields.boolean("requireServiceAccount")
-    return TokenAttributes(
-        audience=fields.string("serviceAccountTokenAudience"),
-        cache_type=fields.string("cacheType"),
-        # Absent is not false (1.5).
-        require_service_account=None if fields.raw("requireServiceAccount") is None else required,
-        required_annotations=fields.strings("requiredServiceAccountAnnotationKeys"),
-        optional_annotations=fields.strings("optionalServiceAccountAnnotationKeys"),
-    )
-
-
-def _repeated_names(providers: Iterable[Provider]) -> list[Problem]:
+def _repeated_names(providers: Iterable[CredentialProvider]) -> list[Problem]:
     """Providers of one name, in one file or in several: there can be one program of a name (1.17)."""
-    seen: dict[str, Provider] = {}
+    seen: dict[str, CredentialProvider] = {}
     problems = []
     for provider in providers:
         first = seen.setdefault(provider.name, provider)
@@ -148,7 +84,7 @@ def _repeated_names(providers: Iterable[Provider]) -> list[Problem]:
     return problems
 
 
-def validate(providers: Sequence[Provider]) -> list[Problem]:
+def validate(providers: Sequence[CredentialProvider]) -> list[Problem]:
     """Everything that the kubelet would refuse, in its words (1.20-1.34)."""
     if not providers:
         message = "providers: Required value: at least 1 item in plugins is required"
@@ -162,7 +98,7 @@ def validate(providers: Sequence[Provider]) -> list[Problem]:
     return problems
 
 
-def _place(provider: Provider, field: str) -> str:
+def _place(provider: CredentialProvider, field: str) -> str:
     return f'providers["{provider.name}"].{field}'
 
 
@@ -170,7 +106,7 @@ def _place(provider: Provider, field: str) -> str:
 _Fault = tuple[str, str, str]
 
 
-def _faults(provider: Provider) -> Iterator[_Fault]:
+def _faults(provider: CredentialProvider) -> Iterator[_Fault]:
     yield from _name_faults(provider.name)
     if not provider.api_version:
         yield "apiVersion", "Required value", f"Most providers of today speak {PROVIDER_V1}."
@@ -207,7 +143,7 @@ def _unsupported(value: str, supported: Iterable[str]) -> str:
     return f'Unsupported value: "{value}": supported values: {listed}'
 
 
-def _token_faults(provider: Provider, given: TokenAttributes) -> Iterator[_Fault]:
+def _token_faults(provider: CredentialProvider, given: TokenAttributes) -> Iterator[_Fault]:
     if not given.audience:
         yield "serviceAccountTokenAudience", "Required value", "For whom tokens are issued."
     if given.require_service_account is None:
@@ -255,23 +191,7 @@ def _bad_qualified_name(key: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class PatternWarning:
-    """A pattern that is accepted, and does not do what it looks like."""
-
-    provider: str
-    pattern: str
-    message: str
-    is_useless: bool
-    """Whether it can never match."""
-    path: str = ""
-
-    def __str__(self) -> str:
-        never = "can never match an image" if self.is_useless else "may surprise"
-        return f"provider {self.provider!r}: matchImages {self.pattern!r} {never}: {self.message}"
-
-
-def warnings(providers: Iterable[Provider]) -> Iterator[PatternWarning]:
+def warnings(providers: Iterable[CredentialProvider]) -> Iterator[PatternWarning]:
     """What the kubelet is silent about, and costs people days (2.10)."""
     for provider in providers:
         for pattern in provider.match_images:

@@ -29,15 +29,15 @@ _OBJECTS = ("{", "eyJ", "eyA", "ewo", "ew0")
 
 
 @dataclass(frozen=True, slots=True)
-class DockerConfig:
-    """The entries of one, and where they stood."""
+class LoadedEntries:
+    """The entries of a docker config, and the file that they came from."""
 
     # A key may hold a password, which no traceback with locals should show.
     entries: Entries = field(repr=False)
     source: str = ""
 
 
-def given_config(source: object, *, with_tokens: bool) -> DockerConfig | Problem:
+def given_config(source: object, *, with_tokens: bool) -> LoadedEntries | Problem:
     """What a caller passed for a docker config: a path, bytes, a document, or None for the user's own."""
     if source is None:
         return _users_config(Environment(), with_tokens=with_tokens)
@@ -58,10 +58,10 @@ def given_config(source: object, *, with_tokens: bool) -> DockerConfig | Problem
     if isinstance(document, Problem):
         return document
     entries = either_entries(document, with_tokens=with_tokens)
-    return entries if isinstance(entries, Problem) else DockerConfig(entries)
+    return entries if isinstance(entries, Problem) else LoadedEntries(entries)
 
 
-def _users_config(environment: Environment, *, with_tokens: bool) -> DockerConfig | Problem:
+def _users_config(environment: Environment, *, with_tokens: bool) -> LoadedEntries | Problem:
     directory = environment.environ.get("DOCKER_CONFIG", "") or environment.join_home(".docker")
     if not directory:
         return Problem("there is no home directory to look for a docker config in", hint="Pass its path.")
@@ -69,16 +69,16 @@ def _users_config(environment: Environment, *, with_tokens: bool) -> DockerConfi
     return _named_config(path, config_entries, hint=hint, with_tokens=with_tokens)
 
 
-def _named_config(path: str, decode: Decode, *, hint: str, with_tokens: bool) -> DockerConfig | Problem:
+def _named_config(path: str, decode: Decode, *, hint: str, with_tokens: bool) -> LoadedEntries | Problem:
     """`hint` is for a file that does not exist; what is in the file has hints of its own."""
     found = read_config(path, decode, with_tokens=with_tokens) or Problem("it does not exist", hint=hint)
-    if isinstance(found, DockerConfig):
+    if isinstance(found, LoadedEntries):
         return found
     message = f"cannot use the docker config {redact_path(path)}: {found.message}"
     return replace(found, message=message, path=redact_path(path))
 
 
-def read_config(path: str, decode: Decode, *, with_tokens: bool) -> DockerConfig | Problem | None:
+def read_config(path: str, decode: Decode, *, with_tokens: bool) -> LoadedEntries | Problem | None:
     """One file, decoded; None if it does not exist; else what is wrong with it.
 
     Returns its problem, so that no frame that held the text is part of a traceback.
@@ -93,7 +93,7 @@ def read_config(path: str, decode: Decode, *, with_tokens: bool) -> DockerConfig
         )
     document = document_of(data)
     found = document if isinstance(document, Problem) else decode(document, with_tokens=with_tokens)
-    return found if isinstance(found, Problem) else DockerConfig(found, path)
+    return found if isinstance(found, Problem) else LoadedEntries(found, path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,21 @@
-"""What docker configs and pull secrets say, as credentials (5.13, 5.14). Pure.
+"""Credentials of docker configs and image pull secrets, read as the kubelet does (5.13, 5.14). Pure.
 
-Read as the kubelet reads them. Nothing here raises for what a document says: the problem is returned, so
-that no traceback ever holds the document.
+Problems are returned and not raised, so that no traceback refers to the document.
 """
 
 from __future__ import annotations
 
-import binascii
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from kubeauth._parsing import DocumentError, Json, copy_plain, describe_type, read_json
+from kubeauth._parsing import DocumentError, Json, copy_plain, read_json
+from kubeauth._parsing.models import Invalid, validate_document, validate_leniently
+from kubeauth._parsing.types import decode_base64
 from kubeauth.errors import Problem
 from kubeauth.registry._values import RegistryCredential
+from kubeauth.schemas._core import SecretObject
+from kubeauth.schemas._docker_config import AS_KUBELET, DockerAuth, DockerConfig
 
 LIMIT = 10 * 2**20
 """Bytes. The kubelet sets it for docker configs from a URL."""
@@ -22,9 +24,7 @@ Entries = dict[str, RegistryCredential]
 """Credentials under their keys, as they are written and in that order."""
 
 Decode = Callable[..., Entries | Problem]
-_FIELDS = ("username", "password", "email", "auth")
-_TOKENS = ("identitytoken", "registrytoken")
-_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_FIELDS = ("username", "password", "email", "auth", "identitytoken", "registrytoken")
 _LOG_IN = "Log in again with `docker login`, or write the entry anew."
 _SHAPE = 'It must look like {"auths": {"registry.example": {"auth": "..."}}}, as `docker login` writes it.'
 _NOT_JSON = "Correct the JSON there, or write it anew with `docker login`."
@@ -38,40 +38,81 @@ def shown_key(key: str) -> str:
     return f"...{at}{address}" if at else address
 
 
-def entry_credential(entry: object, *, at: str, with_tokens: bool) -> RegistryCredential | Problem:
-    """One entry. `auth`, where it says something, stands in for user name and password."""
-    if entry is None:
-        return RegistryCredential()
-    if not isinstance(entry, Mapping):
-        return Problem("an entry must be an object", field=at, hint=_LOG_IN)
-    said: dict[str, str] = {}
-    known = _FIELDS + _TOKENS if with_tokens else _FIELDS
-    for name, value in entry.items():
-        # Go takes a field's name in any case, and null for nothing said.
-        name = str(name).lower()
-        if name not in known or value is None:
-            continue
-        if not isinstance(value, str):
-            return Problem("it must be a string", field=f"{at}.{name}", hint=_LOG_IN)
-        said[name] = value
-    username, password = said.get("username", ""), said.get("password", "")
-    if auth := said.get("auth"):
-        pair = _user_and_password(auth)
+def config_entries(document: Json, *, at: str = "", with_tokens: bool = False) -> Entries | Problem:
+    """Decode a `config.json`: the entries are in `auths`; all other fields are ignored."""
+    return _decode(document, (f"{at}." if at else "") + "auths", at, with_tokens=with_tokens)
+
+
+def flat_entries(document: Json, *, at: str = "", with_tokens: bool = False) -> Entries | Problem:
+    """Decode a `.dockercfg`, which contains only entries. `at` is the place of the document."""
+    return _decode({"auths": document}, at, at, with_tokens=with_tokens)
+
+
+def _decode(document: Json, auths_at: str, at: str, *, with_tokens: bool) -> Entries | Problem:
+    config = validate_document(DockerConfig, document, context=None if with_tokens else AS_KUBELET)
+    if isinstance(config, Invalid):
+        if not config.first_location:
+            return _describe(config, (), "a docker config", at)
+        return _describe(config, config.first_location[1:], "the entries", auths_at)
+    found: Entries = {}
+    for key, entry in config.auths.items():
+        credential = _build_credential(entry)
+        if isinstance(credential, str):
+            return Problem(credential, field=f"{auths_at}{_place(key, 'auth')}", hint=_LOG_IN)
+        found[key] = credential
+    return found
+
+
+def decode_entry(key: str, entry: object) -> RegistryCredential | Problem:
+    """Decode an entry that the caller passed."""
+    document = mapping_document(entry) if isinstance(entry, Mapping) else entry
+    if isinstance(document, Problem):
+        return replace(document, field=_place(key))
+    auth = validate_document(DockerAuth, document)
+    if isinstance(auth, Invalid):
+        return _describe(auth, (key, *auth.first_location))
+    credential = _build_credential(auth)
+    if isinstance(credential, str):
+        return Problem(credential, field=_place(key, "auth"), hint=_LOG_IN)
+    return credential
+
+
+def _describe(invalid: Invalid, location: Sequence[int | str], subject: str = "", at: str = "") -> Problem:
+    """Return the first problem. `location` are the key and the field of an entry; `subject` has neither."""
+    message = invalid.problems[0].message.replace("a mapping", "an object")
+    if not location:
+        return Problem(f"{subject} {message}", field=at or None, hint=_SHAPE)
+    subject = "an entry" if len(location) == 1 else "it"
+    return Problem(f"{subject} {message}", field=f"{at}{_place(*map(str, location))}", hint=_LOG_IN)
+
+
+def _place(key: str, field: str = "") -> str:
+    return f'["{shown_key(key)}"]' + (f".{field}" if field else "")
+
+
+def _build_credential(entry: DockerAuth) -> RegistryCredential | str:
+    """Return the credential, or why `auth` is invalid."""
+    username, password = entry.username, entry.password.reveal()
+    if entry.auth:
+        pair = _split_auth(entry.auth.reveal())
         if isinstance(pair, str):
-            return Problem(pair, field=f"{at}.auth", hint=_LOG_IN)
+            return pair
         username, password = pair
     return RegistryCredential(
         username,
         password,
-        email=said.get("email", ""),
-        identity_token=said.get("identitytoken", ""),
-        registry_token=said.get("registrytoken", ""),
+        email=entry.email,
+        identity_token=entry.identity_token.reveal(),
+        registry_token=entry.registry_token.reveal(),
     )
 
 
-def _user_and_password(auth: str) -> tuple[str, str] | str:
-    data = _decoded(auth, padded=auth.rstrip().endswith("="))
-    if data is None:
+def _split_auth(auth: str) -> tuple[str, str] | str:
+    text = auth.replace("\n", "").replace("\r", "")
+    try:
+        # As in the kubelet, the padding may be missing.
+        data = decode_base64(text if auth.rstrip().endswith("=") else text + "=" * (-len(text) % 4))
+    except ValueError:
         return "it is not base64"
     user, colon, password = data.partition(b":")
     if not colon:
@@ -79,50 +120,8 @@ def _user_and_password(auth: str) -> tuple[str, str] | str:
     try:
         return user.decode(), password.decode()
     except UnicodeDecodeError:
-        # The kubelet hands it to the container runtime as a string, which must be UTF-8.
+        # The kubelet passes it to the container runtime as a string, which must be UTF-8.
         return "it is base64 of something that is not UTF-8 text"
-
-
-def _decoded(text: str, *, padded: bool = True) -> bytes | None:
-    """As Go's base64 decodes: line ends do not count, blanks do."""
-    text = text.replace("\n", "").replace("\r", "")
-    if not padded:
-        text += "=" * (-len(text) % 4)
-    if len(text) % 4 or not _BASE64.fullmatch(text):
-        return None
-    return binascii.a2b_base64(text)
-
-
-def config_entries(document: Json, *, at: str = "", with_tokens: bool = False) -> Entries | Problem:
-    """A `config.json`: entries below `auths`; whatever else it has is not looked at."""
-    if document is None:
-        return {}
-    if not isinstance(document, dict):
-        return Problem(
-            f"a docker config must be an object, not {describe_type(document)}", field=at or None, hint=_SHAPE
-        )
-    auths = None
-    for name, value in document.items():
-        if name.lower() == "auths" and value is not None:
-            auths = value
-    return flat_entries(auths, at=f"{at}.auths" if at else "auths", with_tokens=with_tokens)
-
-
-def flat_entries(document: Json, *, at: str = "", with_tokens: bool = False) -> Entries | Problem:
-    """A `.dockercfg`: entries, and nothing else."""
-    if document is None:
-        return {}
-    if not isinstance(document, dict):
-        return Problem(
-            f"the entries must be an object, not {describe_type(document)}", field=at or None, hint=_SHAPE
-        )
-    found: Entries = {}
-    for key, entry in document.items():
-        credential = entry_credential(entry, at=f'{at}["{shown_key(key)}"]', with_tokens=with_tokens)
-        if isinstance(credential, Problem):
-            return credential
-        found[key] = credential
-    return found
 
 
 def either_entries(document: Json, *, at: str = "", with_tokens: bool = False) -> Entries | Problem:
@@ -136,7 +135,7 @@ def _is_flat(key: str, value: Json) -> bool:
         return False
     said = {name.lower() for name in value} if isinstance(value, dict) else set()
     # No setting has a name with a dot in it, as registries have.
-    return any(sign in key for sign in ".:/") or not said.isdisjoint(_FIELDS + _TOKENS)
+    return any(sign in key for sign in ".:/") or not said.isdisjoint(_FIELDS)
 
 
 def document_of(data: bytes) -> Json | Problem:
@@ -170,43 +169,46 @@ _SECRETS: dict[str, tuple[str, Decode]] = {
 
 
 def pull_secret(secret: object, *, with_tokens: bool = False) -> PullSecret | Problem:
-    """A Secret as the API gives it. `stringData`, which one may write and never reads, wins over `data`."""
+    """Decode a Secret of the API. `stringData`, which the API never returns, replaces `data`."""
     if not isinstance(secret, Mapping):
         hint = "Pass a list of Secrets, each as the API gives it."
         return Problem(f"a Secret must be a mapping, not {type(secret).__name__}", hint=hint)
     metadata = secret.get("metadata")
-    names = [metadata.get(name) for name in ("namespace", "name")] if isinstance(metadata, Mapping) else []
-    source = " ".join(["secret", "/".join(name for name in names if isinstance(name, str) and name)]).strip()
-    kind = secret.get("type")
-    if not isinstance(kind, str) or kind not in _SECRETS:
+    names = metadata if isinstance(metadata, Mapping) else {}
+    head = validate_leniently(
+        SecretObject,
+        {"type": secret.get("type"), "metadata": {key: names.get(key) for key in ("namespace", "name")}},
+    )
+    source = f"secret {'/'.join(filter(None, (head.metadata.namespace, head.metadata.name)))}".strip()
+    if head.type not in _SECRETS:
         return PullSecret(source, ignored="its type is not one for registries")
-    name, entries = _SECRETS[kind]
+    name, decode = _SECRETS[head.type]
     at = f'{source}: data["{name}"]'
-    data = _secret_data(secret, name)
-    if not isinstance(data, bytes):
+    data = _read_secret(secret, name)
+    if isinstance(data, str):
         return Problem(data, field=at)
     if not data:
         return PullSecret(source, ignored=f"it has no {name}, which its type wants")
     document = document_of(data)
-    found = document if isinstance(document, Problem) else entries(document, at=at, with_tokens=with_tokens)
+    found = document if isinstance(document, Problem) else decode(document, at=at, with_tokens=with_tokens)
     if isinstance(found, Problem):
         return Problem(found.message, field=found.field or at, hint=found.hint)
     return PullSecret(source, found)
 
 
-def _secret_data(secret: Mapping[str, object], name: str) -> bytes | str:
-    """What a Secret holds under `name`; nothing, if it does not; or what is wrong with it."""
+def _read_secret(secret: Mapping[str, object], name: str) -> bytes | str:
+    """Return the value of one key, empty if there is none; or why it is invalid. Other keys are ignored."""
     for part in ("stringData", "data"):
         held = secret.get(part)
         value = held.get(name) if isinstance(held, Mapping) else None
         if value is None:
             continue
-        if not isinstance(value, str):
-            return "it must be a string"
-        if part == "stringData":
-            return value.encode("utf-8", "surrogatepass")
-        decoded = _decoded(value)
-        return "it is not base64" if decoded is None else decoded
+        found = validate_document(SecretObject, {part: {name: value}})
+        if isinstance(found, Invalid):
+            return f"it {'' if found.type_problems else 'is '}{found.problems[0].message}"
+        if part == "data":
+            return found.data[name].reveal()
+        return found.string_data[name].reveal().encode("utf-8", "surrogatepass")
     return b""
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol, Self
 
 from kubeauth.errors import DockerConfigError, Problem
-from kubeauth.registry._docker_config import DockerConfig, given_config
-from kubeauth.registry._entries import Entries, PullSecret, entry_credential, pull_secret, shown_key
+from kubeauth.registry._docker_config import LoadedEntries, given_config
+from kubeauth.registry._entries import Entries, PullSecret, decode_entry, pull_secret, shown_key
 from kubeauth.registry._key_index import NOTHING, KeyIndex, looked_up, normalised_key
 from kubeauth.registry._values import RegistryCredential
 
@@ -66,7 +66,7 @@ class Keyring:
         return cls._of(found)
 
     @classmethod
-    def _of(cls, found: Iterable[DockerConfig | PullSecret | Problem]) -> Self:
+    def _of(cls, found: Iterable[LoadedEntries | PullSecret | Problem]) -> Self:
         keyring = cls()
         for item in found:
             if isinstance(item, Problem):
@@ -170,10 +170,8 @@ def _credentials(entries: object) -> Entries | Problem:
     for key, entry in entries.items():
         if not isinstance(key, str):
             return Problem(f"a key must be a string, not {type(key).__name__}")
-        read = entry
-        if not isinstance(entry, RegistryCredential):
-            read = entry_credential(entry, at=f'["{shown_key(key)}"]', with_tokens=True)
-        if isinstance(read, Problem):
-            return read
-        found[key] = read
+        credential = entry if isinstance(entry, RegistryCredential) else decode_entry(key, entry)
+        if isinstance(credential, Problem):
+            return credential
+        found[key] = credential
     return found

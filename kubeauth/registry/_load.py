@@ -6,31 +6,19 @@ import hashlib
 import logging
 import os
 import stat
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from kubeauth._config.files import describe_os_error, read_file
 from kubeauth.errors import Problem, ProviderConfigError
-from kubeauth.registry._config import MAX_CONFIG, PatternWarning, Provider, decode, validate, warnings
+from kubeauth.registry._config import MAX_CONFIG, decode, validate, warnings
+from kubeauth.schemas._credential_provider import CredentialProvider, CredentialProviderConfig
 
 logger = logging.getLogger("kubeauth.registry")
 
 _ENDINGS = (".json", ".yaml", ".yml")
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderConfig:
-    """The providers of a node, in the order in which they are asked."""
-
-    providers: tuple[Provider, ...]
-    hash: str
-    """Of the files, as the kubelet's metric has it."""
-    paths: tuple[str, ...]
-    """The files, in the order in which they were read."""
-    warnings: tuple[PatternWarning, ...] = field(default=(), repr=False)
-    """Patterns that can never match, or do not do what they look like."""
-
-
-def load_provider_config(path: str | os.PathLike[str]) -> ProviderConfig:
+def load_provider_config(path: str | os.PathLike[str]) -> CredentialProviderConfig:
     """The configuration in a file, or in the .json, .yaml and .yml files of a directory, put together.
 
     As strict as the kubelet: ProviderConfigError with all that is wrong with it. Patterns that can never
@@ -44,12 +32,12 @@ def load_provider_config(path: str | os.PathLike[str]) -> ProviderConfig:
     return found
 
 
-def _loaded(path: str) -> ProviderConfig | list[Problem]:
+def _loaded(path: str) -> CredentialProviderConfig | list[Problem]:
     paths = _files(path)
     if isinstance(paths, Problem):
         return [paths]
     digest = hashlib.sha256()
-    providers: list[Provider] = []
+    providers: list[CredentialProvider] = []
     problems: list[Problem] = []
     for each in paths:
         data = _read(each)
@@ -62,14 +50,14 @@ def _loaded(path: str) -> ProviderConfig | list[Problem]:
         if isinstance(decoded, list):
             problems += decoded
         else:
-            providers += decoded
+            providers += decoded.providers
     if not problems:
         # What is about no one file is about the path that was asked for.
         problems = [replace(each, path=each.path or path) for each in validate(providers)]
     if problems:
         return problems
-    return ProviderConfig(
-        tuple(providers), f"sha256:{digest.hexdigest()}", tuple(paths), tuple(warnings(providers))
+    return CredentialProviderConfig(providers=tuple(providers)).with_files(
+        tuple(paths), hash=f"sha256:{digest.hexdigest()}", warnings=tuple(warnings(providers))
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kubeauth._config.environment import Environment
 from kubeauth._config.files import get_working_directory
 from kubeauth._runtime import SYSTEM_CLOCK, Clock
-from kubeauth.registry._docker_config import KUBELET_ROOT, DockerConfig, NodePlaces, read_config
+from kubeauth.registry._docker_config import KUBELET_ROOT, LoadedEntries, NodePlaces, read_config
 from kubeauth.registry._keyring import Keyring, Skipped
 from kubeauth.registry._values import RegistryCredential
 
@@ -81,7 +81,7 @@ class NodeKeyring:
         until = self._clock.monotonic() + _LIFETIME
         for path, decode in self._places().files():
             found = read_config(path, decode, with_tokens=self._with_tokens)
-            if isinstance(found, DockerConfig):
+            if isinstance(found, LoadedEntries):
                 keyring.add(found.entries, found.source)
                 return _Found(keyring, path, tuple(skipped), until)
             if found is not None:

@@ -34,12 +34,12 @@ from kubeauth._exec.process import (
 from kubeauth._runtime import Clock, call_after_fork
 from kubeauth.errors import KubeAuthError, ProviderError
 from kubeauth.registry._cache import Cache, Given, base_key
-from kubeauth.registry._config import Provider
 from kubeauth.registry._keyring import placed
 from kubeauth.registry._observer import ProviderObserver
 from kubeauth.registry._service_account import Account
 from kubeauth.registry._values import RegistryCredential
-from kubeauth.registry._wire import BadResponse, Request, Response, read_response, write_request
+from kubeauth.registry._wire import BadResponse, Request, read_response, write_request
+from kubeauth.schemas._credential_provider import CredentialProvider, CredentialProviderResponse
 
 logger = logging.getLogger("kubeauth.registry")
 
@@ -62,7 +62,7 @@ class AskedProvider(SingleFlight[Given]):
 
     def __init__(
         self,
-        config: Provider,
+        config: CredentialProvider,
         path: str,
         *,
         environ: Mapping[str, str] | None,
@@ -175,17 +175,19 @@ class AskedProvider(SingleFlight[Given]):
         finally:
             self._cancel(call)
 
-    def _keep_locked(self, image: str, account: Account | None, response: Response, given: Given) -> None:
+    def _keep_locked(
+        self, image: str, account: Account | None, response: CredentialProviderResponse, given: Given
+    ) -> None:
         seconds = response.cache_duration
         if seconds is None:
             seconds = self.config.default_cache_duration or 0.0
         key = account.key if account is not None else ()
         self._cache.put(base_key(response.cache_key_type, image), key, given, seconds)
 
-    def _given(self, response: Response) -> Given:
+    def _given(self, response: CredentialProviderResponse) -> Given:
         entries = {
-            key: RegistryCredential(user, password.reveal())
-            for key, (user, password) in response.auth.items()
+            key: RegistryCredential(entry.username, entry.password.reveal())
+            for key, entry in response.auth.items()
         }
         good, skipped = placed(entries, f"provider {self.config.name}")
         return Given(tuple(good), tuple(skipped))
@@ -223,16 +225,18 @@ class AskedProvider(SingleFlight[Given]):
             stderr_tail=stderr_tail,
         )
 
-    def _asked_for(self, image: str, account: Account | None, is_cancelled: Callable[[], bool]) -> Response:
+    def _asked_for(
+        self, image: str, account: Account | None, is_cancelled: Callable[[], bool]
+    ) -> CredentialProviderResponse:
         answer = self._answer(image, account, is_cancelled)
-        if isinstance(answer, Response):
+        if not isinstance(answer, _Failure):
             return answer
         # Raised here, where nothing of the output was ever held.
         raise answer.error from answer.cause
 
     def _answer(
         self, image: str, account: Account | None, is_cancelled: Callable[[], bool]
-    ) -> Response | _Failure:
+    ) -> CredentialProviderResponse | _Failure:
         started = time.monotonic()
         ended = self._run(image, account, is_cancelled)
         failed = isinstance(ended, _Failure) or bool(ended.killed or ended.exit_code)
@@ -288,7 +292,7 @@ class AskedProvider(SingleFlight[Given]):
             self.path,
             [self.path, *self.config.args],
             self._environ,
-            dict(self.config.env),
+            {variable.name: variable.value.reveal() for variable in self.config.env},
             write_request(request),
         )
 

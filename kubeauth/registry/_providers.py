@@ -12,10 +12,9 @@ from kubeauth._runtime import SYSTEM_CLOCK, Clock
 from kubeauth.errors import KubeAuthError, Problem, ProviderConfigError, ProviderError, RegistryError
 from kubeauth.metrics._recorder import RECORDER
 from kubeauth.registry._cache import Given
-from kubeauth.registry._config import Provider
 from kubeauth.registry._key_index import NOTHING, KeyIndex, looked_up
 from kubeauth.registry._keyring import Skipped
-from kubeauth.registry._load import ProviderConfig, load_provider_config
+from kubeauth.registry._load import load_provider_config
 from kubeauth.registry._observer import ProviderObserver
 from kubeauth.registry._pattern_index import PatternIndex
 from kubeauth.registry._provider import AskedProvider, program_path
@@ -30,6 +29,7 @@ from kubeauth.registry._service_account import (
     accounts_of,
 )
 from kubeauth.registry._values import RegistryCredential
+from kubeauth.schemas._credential_provider import CredentialProvider, CredentialProviderConfig
 
 logger = logging.getLogger("kubeauth.registry")
 
@@ -123,7 +123,7 @@ class CredentialProviders:
         self._is_closed = False
 
     @property
-    def config(self) -> ProviderConfig:
+    def config(self) -> CredentialProviderConfig:
         """What was loaded."""
         return self._config
 
@@ -265,7 +265,7 @@ def _directory(bin_dir: str | os.PathLike[str]) -> str:
     raise ProviderConfigError.from_problems([Problem(problem)])
 
 
-def _programs(providers: Sequence[Provider], directory: str) -> list[str]:
+def _programs(providers: Sequence[CredentialProvider], directory: str) -> list[str]:
     found = [program_path(directory, each.name) for each in providers]
     problems = [
         Problem(

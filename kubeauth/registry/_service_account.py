@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from kubeauth._secret import Secret
 from kubeauth.errors import ConfigError
-from kubeauth.registry._config import TokenAttributes
+from kubeauth.schemas._credential_provider import TokenAttributes
 
 
 @dataclass(frozen=True, slots=True)

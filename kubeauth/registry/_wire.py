@@ -1,18 +1,22 @@
-"""CredentialProviderRequest and -Response: what a provider is asked, and what it answers. Pure.
+"""CredentialProviderRequest and CredentialProviderResponse, of both sides (3.1-3.2, 3.10-3.15). Pure.
 
-Here the names on the wire are known, for both ends (3.1-3.2, 3.10-3.15). Nothing raises for what the other
-end says: problems are returned, so that no traceback holds it.
+Providers that are written with `kubeauth.registry.plugin` import this module, too, so pydantic is imported
+only to read a response. Problems are returned and not raised, so that no traceback refers to a document.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from kubeauth._parsing import DocumentError, Fields, Findings, Json, describe_type, read_json
-from kubeauth._parsing.go import format_duration, go_json, parse_duration
+from kubeauth._parsing import DocumentError, InvalidField, Json, describe_type, read_field, read_json
+from kubeauth._parsing.go import format_duration, go_json
 from kubeauth._secret import Secret
 from kubeauth.errors import Problem
+
+if TYPE_CHECKING:
+    from kubeauth.schemas._credential_provider import CredentialProviderResponse
 
 GROUP = "credentialprovider.kubelet.k8s.io"
 PROVIDER_V1 = f"{GROUP}/v1"
@@ -42,17 +46,6 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
-    """What a provider answers. Printing it hides user names and passwords."""
-
-    auth: Mapping[str, tuple[str, Secret[str]]] = field(repr=False)
-    """By what it is for (`gcr.io`, `*.azurecr.io/path`): user name and password, in the provider's order."""
-    cache_key_type: str
-    cache_duration: float | None
-    """Seconds. None: as the configuration says; 0: not kept."""
-
-
-@dataclass(frozen=True, slots=True)
 class BadResponse:
     """Why an answer cannot be used. Holds nothing of it but words of the protocol."""
 
@@ -79,45 +72,43 @@ def write_request(request: Request) -> bytes:
 
 
 def read_request(data: bytes) -> Request | str:
-    """What a provider is asked, or why that cannot be understood. What a later kubelet adds is ignored."""
-    document = _mapping(data)
+    """Decode a request, or return why it is invalid. Fields that a later kubelet adds are ignored."""
+    document = _read_mapping(data)
     if isinstance(document, str):
         return document
     version = document.get("apiVersion")
     if document.get("kind") != REQUEST or version not in PROVIDER_VERSIONS:
         return f"kind must be {REQUEST}, and apiVersion {' or '.join(PROVIDER_VERSIONS)}"
-    findings = Findings()
-    fields = findings.root(document)
-    token = fields.string("serviceAccountToken")
-    annotations = fields.within("serviceAccountAnnotations")
-    request = Request(
-        image=fields.string("image"),
-        api_version=version,
-        token=Secret(token) if token else None,
-        annotations={name: annotations.string(name) for name in annotations.names()},
-    )
-    for problem in findings.schema_problems:
-        return f"{problem.field}: {problem.message}"
-    return request if request.image else "image is missing"
-
-
-def write_response(response: Response, api_version: str) -> bytes:
-    """The line on a provider's stdout."""
-    auth = {
-        key: {"username": username, "password": password.reveal()}
-        for key, (username, password) in response.auth.items()
-    }
-    duration = response.cache_duration
-    given: dict[str, Json] = {} if duration is None else {"cacheDuration": format_duration(duration)}
-    return _line(
-        {
-            "kind": RESPONSE,
-            "apiVersion": api_version,
-            "cacheKeyType": response.cache_key_type,
-            **given,
-            "auth": auth,
+    try:
+        image = read_field(document, "", "image", str)
+        token = read_field(document, "", "serviceAccountToken", str)
+        annotations = read_field(document, "", "serviceAccountAnnotations", dict) or {}
+        found = {
+            name: read_field(annotations, "serviceAccountAnnotations.", name, str) or ""
+            for name in annotations
         }
-    )
+    except InvalidField as error:
+        return str(error)
+    return Request(image, version, Secret(token) if token else None, found) if image else "image is missing"
+
+
+def write_response(
+    auth: Mapping[str, tuple[str, Secret[str]]],
+    cache_key_type: str,
+    cache_duration: float | None,
+    api_version: str,
+) -> bytes:
+    """Return the line that a provider prints.
+
+    `auth` are user names and passwords by image pattern. A duration of None is not printed.
+    """
+    duration = {} if cache_duration is None else {"cacheDuration": format_duration(cache_duration)}
+    entries = {
+        key: {"username": username, "password": password.reveal()}
+        for key, (username, password) in auth.items()
+    }
+    head = {"kind": RESPONSE, "apiVersion": api_version, "cacheKeyType": cache_key_type}
+    return _line({**head, **duration, "auth": entries})
 
 
 _REFUSED = "The kubelet refuses that, too."
@@ -133,25 +124,26 @@ _ECHO = BadResponse(
 
 def read_response(
     data: bytes, api_version: str, *, forbidden: Secret[str] | None = None
-) -> Response | BadResponse:
-    """The credentials in a provider's output, read as strictly as the kubelet does (3.10-3.16).
+) -> CredentialProviderResponse | BadResponse:
+    """Decode a provider's output as strictly as the kubelet, or return why it is invalid (3.10-3.16).
 
     `forbidden` is a token that must not be one of the passwords (4.17).
     """
+    from kubeauth._parsing.models import Invalid, validate_document
+    from kubeauth.schemas._credential_provider import CredentialProviderResponse
+
     repeated: list[str] = []
-    document = _mapping(data, repeated)
+    document = _read_mapping(data, repeated)
     if isinstance(document, str):
         return BadResponse(document, _NOTHING_ELSE)
     if bad := _of_another_kind(document, api_version):
         return bad
-    findings = Findings(strict=True)
-    response = _response(findings.root(document))
-    findings.report_unknown_fields()
     if repeated:
         return BadResponse("a field, or a key of auth, is in it twice", _REFUSED)
-    for problem in (*findings.schema_problems, *findings.value_problems):
-        return BadResponse(_told(problem), _REFUSED)
-    if forbidden and any(password == forbidden for _, password in response.auth.values()):
+    response = validate_document(CredentialProviderResponse, document, strict=True)
+    if isinstance(response, Invalid):
+        return BadResponse(_describe(response.problems[0]), _REFUSED)
+    if forbidden and any(entry.password == forbidden for entry in response.auth.values()):
         return _ECHO
     if response.cache_key_type not in CACHE_KEY_TYPES:
         return BadResponse(
@@ -176,36 +168,14 @@ def _of_another_kind(document: dict[str, Json], api_version: str) -> BadResponse
     return None
 
 
-def _response(fields: Fields) -> Response:
-    for name in ("kind", "apiVersion"):
-        fields.string(name)
-    auth = fields.within("auth")
-    entries = {}
-    for key in auth.names():
-        entry = auth.within(key)
-        entries[key] = entry.string("username"), Secret(entry.string("password"))
-    return Response(entries, fields.string("cacheKeyType"), read_duration(fields, "cacheDuration"))
-
-
-def read_duration(fields: Fields, name: str) -> float | None:
-    """Seconds in a Go duration; None if there is none, or it is refused."""
-    text = fields.string(name)
-    if not isinstance(fields.raw(name), str):
-        return None
-    seconds = parse_duration(text)
-    if seconds is None:
-        fields.add_problem("not a duration", "Write it as 10m, 1h30m or 0s.", field=name)
-    return seconds
-
-
 # What stands in docker configs, and in answers by mistake.
 _WORDS = ("kind", "apiVersion", "cacheKeyType", "cacheDuration", "auth", "username", "password",
           "email", "identitytoken", "registrytoken", "serveraddress")  # fmt: skip
 _SHOWN = frozenset(word.lower() for word in _WORDS)
 
 
-def _told(problem: Problem) -> str:
-    """What and where, in words of the protocol alone: all other names in an answer are a stranger's."""
+def _describe(problem: Problem) -> str:
+    """Return place and message, without names that are not of the protocol: they are untrusted."""
     place = problem.field or ""
     name = place.rpartition(".")[2]
     shown = [name] if name.lower() in _SHOWN else []
@@ -213,7 +183,7 @@ def _told(problem: Problem) -> str:
     return ": ".join([*filter(None, [".".join(where)]), problem.message])
 
 
-def _mapping(data: bytes, repeated: list[str] | None = None) -> dict[str, Json] | str:
+def _read_mapping(data: bytes, repeated: list[str] | None = None) -> dict[str, Json] | str:
     if not data.strip():
         return "it is empty"
     try:

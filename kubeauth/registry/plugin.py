@@ -140,8 +140,9 @@ def _answer(request: Request, response: object) -> Secret[str] | RegistryError:
             "the provider's auth must be a mapping from text to pairs of text: "
             '{"registry.example.com": (username, password)}.'
         )
-    answer = _wire.Response(auth, response.cache_key_type, _seconds(response.cache_duration))
-    return Secret(_wire.write_response(answer, request.api_version).decode())
+    seconds = _seconds(response.cache_duration)
+    line = _wire.write_response(auth, response.cache_key_type, seconds, request.api_version)
+    return Secret(line.decode())
 
 
 def _seconds(duration: timedelta | None) -> float | None:

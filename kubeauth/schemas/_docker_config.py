@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationInfo,
+    model_validator,
+)
 
-from kubeauth._parsing.models import PartialModel
+from kubeauth._parsing.models import PartialModel, get_field_names
 from kubeauth._parsing.types import SecretText, mapping_to
 from kubeauth._secret import FrozenDict, Secret
 
@@ -16,22 +23,32 @@ class _DockerModel(PartialModel):
     # identitytoken, not identityToken.
     model_config = ConfigDict(alias_generator=lambda name: name.replace("_", ""))
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _ignore_case(cls, value: Any) -> Any:
+    def _ignore_case(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         # Docker and the kubelet read it with Go's encoding/json, which ignores the case of field names.
-        if type(value) is not dict:
-            return value
-        known = {field.alias for field in cls.model_fields.values()}
-        lower = {name: name.lower() for name in value if isinstance(name, str)}
-        if not any(alias in known and alias != name for name, alias in lower.items()):
-            return value
-        # Of a repeated field the last wins, unless it is null.
-        return {
-            (lower[name] if lower[name] in known else name): item
-            for name, item in value.items()
-            if item is not None
-        }
+        if type(value) is dict:
+            names = get_field_names(cls)
+            lower = {name: name.lower() for name in value if isinstance(name, str)}
+            if any(alias in names and alias != name for name, alias in lower.items()):
+                # Of a repeated field the last wins, unless it is null.
+                value = {
+                    (lower[name] if lower.get(name) in names else name): item
+                    for name, item in value.items()
+                    if item is not None
+                }
+        return handler(value)
+
+
+AS_KUBELET = object()
+"""Context of a validation that ignores tokens, which the kubelet does not read."""
+
+
+def _ignore_token(value: Any, info: ValidationInfo) -> Any:
+    return "" if info.context is AS_KUBELET else value
+
+
+_Token = Annotated[SecretText, BeforeValidator(_ignore_token)]
 
 
 class DockerAuth(_DockerModel):
@@ -42,8 +59,10 @@ class DockerAuth(_DockerModel):
     email: str = ""
     auth: SecretText = Field(default_factory=lambda: Secret(""))
     """`username:password`, base64-encoded. Takes precedence over both."""
-    identity_token: SecretText = Field(default_factory=lambda: Secret(""))
-    registry_token: SecretText = Field(default_factory=lambda: Secret(""))
+    identity_token: _Token = Field(default_factory=lambda: Secret(""))
+    """Exchanged for a token by the token endpoint of the registry."""
+    registry_token: _Token = Field(default_factory=lambda: Secret(""))
+    """Sent to the registry unchanged."""
 
 
 class DockerConfig(_DockerModel):

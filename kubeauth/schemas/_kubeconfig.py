@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, ConfigDict, FailFast, Field, PrivateAttr, ValidationInfo, model_validator
 
-from kubeauth._parsing.models import Model, wrong_kind
+from kubeauth._parsing.models import Model, Origin, wrong_kind
 from kubeauth._parsing.types import (
     Base64,
     HiddenStrings,
@@ -249,9 +249,3 @@ class Kubeconfig(Model):
         return f"<Kubeconfig: {len(contexts)} contexts, current {current!r}>"
 
     __str__ = __repr__
-
-
-class Origin(str):
-    """Path of a file, as the context of a validation."""
-
-    __slots__ = ()

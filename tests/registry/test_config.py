@@ -9,16 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubeauth import Secret
 from kubeauth.errors import Problem
-from kubeauth.registry._config import (
-    MAX_CONFIG,
-    PatternWarning,
-    Provider,
-    TokenAttributes,
-    decode,
-    validate,
-    warnings,
-)
+from kubeauth.registry import PatternWarning, Provider, ProviderConfig, TokenAttributes
+from kubeauth.registry._config import MAX_CONFIG, decode, validate, warnings
+from kubeauth.schemas import ProviderEnvVar
 from tests.registry.configs import EXEC, GROUP, VERSIONS, document, provider, token_attributes
 from tests.support.cases import each_case
 
@@ -46,8 +41,8 @@ def text(value: Any) -> bytes:
 
 def read(value: Any) -> tuple[Provider, ...]:
     found = decode(text(value))
-    assert isinstance(found, tuple), found
-    return found
+    assert isinstance(found, ProviderConfig), found
+    return found.providers
 
 
 def refused(value: Any) -> list[Problem]:
@@ -59,6 +54,10 @@ def refused(value: Any) -> list[Problem]:
 
 def told(value: Any) -> str:
     return "\n".join(f"{problem.field}: {problem.message}" for problem in refused(value))
+
+
+def variable(name: str, value: str) -> ProviderEnvVar:
+    return ProviderEnvVar(name=name, value=Secret(value))
 
 
 def faults(*providers: Any) -> list[str]:
@@ -73,7 +72,7 @@ def test_a_document_is_read_1_3_1_7_1_8() -> None:
         default_cache_duration=5400.0,
         api_version=f"{EXEC}/v1",
         args=("get-credentials", "-v"),
-        env=(("REGION", "1"), ("REGION", "")),
+        env=(variable("REGION", "1"), variable("REGION", "")),
     )
     assert validate([found]) == []
 
@@ -129,13 +128,17 @@ def test_token_attributes_are_read_1_5(required: bool | None) -> None:
     )
     (found,) = read(document(provider(tokenAttributes=given)))
     assert found.token_attributes == TokenAttributes(
-        "audience", "Token", required, ("a",), ("example.com/b",)
+        audience="audience",
+        cache_type="Token",
+        require_service_account=required,
+        required_annotations=("a",),
+        optional_annotations=("example.com/b",),
     )
 
 
 def test_nothing_is_defaulted_1_6() -> None:
     (found,) = read(document({}))
-    assert found == Provider("", (), None, "")
+    assert found == Provider()
     assert read(document(None)) == (found,)
     assert read(document()) == read(document(providers=None)) == ()
     assert read({"kind": "CredentialProviderConfig", "apiVersion": f"{GROUP}/v1"}) == ()
@@ -242,19 +245,19 @@ def test_yaml_types_are_not_made_strings_1_10(word: str) -> None:
     (problem,) = refused(given)
     assert problem.field == "providers[0].env[0].value"
     assert problem.hint == "Put it in quotes."
-    assert read(YAML.replace('value: "1"', f'value: "{word}"'))[0].env[0] == ("REGION", word)
+    assert read(YAML.replace('value: "1"', f'value: "{word}"'))[0].env[0] == variable("REGION", word)
 
 
 @each_case("word", ["2024-01-01", "12:30:45", "~x", "a: b"])
 def test_what_is_text_in_gos_yaml_is_text_1_10(word: str) -> None:
     quoted = f"'{word}'" if ": " in word else word
-    assert read(YAML.replace('value: "1"', f"value: {quoted}"))[0].env[0] == ("REGION", word)
+    assert read(YAML.replace('value: "1"', f"value: {quoted}"))[0].env[0] == variable("REGION", word)
 
 
 def test_null_is_absent_1_10() -> None:
     absent = dict.fromkeys(["name", "matchImages", "apiVersion", "args", "env", "tokenAttributes"])
     assert read(document(absent)) == read(document({}))
-    assert read(document({"matchImages": [None], "env": [None]}))[0].env == (("", ""),)
+    assert read(document({"matchImages": [None], "env": [None]}))[0].env == (ProviderEnvVar(),)
 
 
 def test_yes_is_true_where_that_is_wanted_1_10() -> None:
@@ -443,7 +446,7 @@ providers = st.lists(
 def test_random_documents_are_read_or_refused(given: dict[str, Any]) -> None:
     for text in (json.dumps(given), "---\n" + json.dumps(given)):
         found = decode(text.encode())
-        problems = found if isinstance(found, list) else validate(found)
+        problems = found if isinstance(found, list) else validate(found.providers)
         assert all(problem.message for problem in problems)
 
 

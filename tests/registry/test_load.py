@@ -319,7 +319,8 @@ def test_no_secret_in_an_error(broken: Any, tmp_path: Path, caplog: pytest.LogCa
 def test_no_secret_in_what_is_printed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     config = load_provider_config(written(tmp_path / "c", provider(**SECRETS, matchImages=["gcr.io/*"])))
-    assert config.providers[0].env == (("TOKEN", SENTINEL),)
+    (variable,) = config.providers[0].env
+    assert (variable.name, variable.value.reveal()) == ("TOKEN", SENTINEL)
     assert caplog.messages
     for shown in (repr(config), str(config), repr(config.providers), repr(config.warnings), caplog.text):
         assert SENTINEL not in shown

@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from kubeauth import Secret
 from kubeauth.errors import RegistryError
 from kubeauth.registry import plugin
-from kubeauth.registry._wire import Response as Read
 from kubeauth.registry._wire import read_response, write_request
 from kubeauth.registry.plugin import Request, Response
+from kubeauth.schemas import AuthConfig
+from kubeauth.schemas import CredentialProviderResponse as Read
 from tests.registry.configs import EXEC, VERSIONS
 from tests.registry.test_wire import line
 from tests.support.cases import each_case
@@ -199,6 +200,27 @@ def test_random_answers_can_be_read(auth: dict[str, tuple[str, str]], duration: 
     assert found["auth"] == {key: {"username": u, "password": p} for key, (u, p) in auth.items()}
 
 
+@given(
+    st.dictionaries(texts, st.tuples(texts, texts)),
+    st.none() | st.integers(0, 10**8),
+    st.sampled_from(VERSIONS),
+)
+def test_answers_are_those_of_the_model(
+    auth: dict[str, tuple[str, str]], seconds: int | None, version: str
+) -> None:
+    file = io.StringIO()
+    duration = None if seconds is None else timedelta(seconds=seconds)
+    plugin.print_response(
+        Request("a.io/x", f"{EXEC}/{version}"), Response(auth, "Registry", duration), file=file
+    )
+    assert Read.model_validate_json(file.getvalue(), extra="forbid") == Read(
+        api_version=f"{EXEC}/{version}",
+        cache_key_type="Registry",
+        cache_duration=seconds,
+        auth={key: AuthConfig(username=user, password=Secret(word)) for key, (user, word) in auth.items()},
+    )
+
+
 def test_run_prints_what_main_gives(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -246,7 +268,7 @@ def test_nothing_that_is_printed_on_the_way_spoils_the_answer_3_10() -> None:
     assert done.returncode == 0, done.stderr
     found = read_response(done.stdout, V1)
     assert isinstance(found, Read)
-    assert found.auth == {"registry.example.com": ("u", Secret("p"))}
+    assert found.auth == {"registry.example.com": AuthConfig(username="u", password=Secret("p"))}
     for words in (b"before", b"from main", b"the real one", b"from a child"):
         assert words in done.stderr
 

@@ -421,8 +421,8 @@ class TestCluster:
         ("method", "path", "answer", "words"),
         [
             ("GET", SA_PATH, Answer(404, {"message": 'serviceaccounts "robot" not found'}), 'cannot be read: the server answers 404: serviceaccounts "robot" not found'),
-            ("GET", SA_PATH, Answer(200, {"metadata": {"uid": 7}}), "what the server answers is none"),
-            ("GET", SA_PATH, Answer(200, b"x" * (2**20 + 1)), "what the server answers is none"),
+            ("GET", SA_PATH, Answer(200, {"metadata": {"uid": 7}}), "response is not a service account"),
+            ("GET", SA_PATH, Answer(200, b"x" * (2**20 + 1)), "response is not a service account"),
             ("POST", f"{SA_PATH}/token", Answer(403, {"message": "audience not allowed."}), "answers 403: audience not allowed. It may be that"),
             ("POST", f"{SA_PATH}/token", Answer(403, {}), "request-serviceaccounts-token-audience"),
             ("POST", f"{SA_PATH}/token", Answer(500, b"s3ntinel <html>"), "the server answers 500"),

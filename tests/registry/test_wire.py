@@ -13,12 +13,14 @@ from kubeauth._secret import Secret
 from kubeauth.registry._wire import (
     BadResponse,
     Request,
-    Response,
     read_request,
     read_response,
     write_request,
     write_response,
 )
+from kubeauth.schemas import AuthConfig
+from kubeauth.schemas import CredentialProviderRequest as RequestModel
+from kubeauth.schemas import CredentialProviderResponse as Response
 from tests.registry.configs import EXEC, VERSIONS
 from tests.support.cases import each_case
 from tests.support.leaks import SENTINEL
@@ -94,10 +96,10 @@ def test_a_later_kubelet_may_say_more_3_2() -> None:
         (line("v2", image="x"), "kind must be CredentialProviderRequest, and apiVersion "),
         (line("v1", image="x").replace(b"Request", b"Response"), "kind must be CredentialProviderRequest"),
         (line("v1"), "image is missing"),
-        (line("v1", image=1), "image: must be a string, not a number"),
-        (line("v1", image="x", serviceAccountToken=[]), "serviceAccountToken: must be a string, not a list"),
-        (line("v1", image="x", serviceAccountAnnotations=[]), "serviceAccountAnnotations: must be a mapping"),
-        (line("v1", image="x", serviceAccountAnnotations={"a": 1}), "serviceAccountAnnotations.a: must be a"),
+        (line("v1", image=1), "image must be a string, not a number"),
+        (line("v1", image="x", serviceAccountToken=[]), "serviceAccountToken must be a string, not a list"),
+        (line("v1", image="x", serviceAccountAnnotations=[]), "serviceAccountAnnotations must be an object"),
+        (line("v1", image="x", serviceAccountAnnotations={"a": 1}), "serviceAccountAnnotations.a must be a"),
     ],
 )
 def test_other_requests_are_refused(data: bytes, words: str) -> None:
@@ -133,6 +135,10 @@ def read(value: Any, version: str = "v1") -> Response:
     return found
 
 
+def login(username: str, password: str) -> AuthConfig:
+    return AuthConfig(username=username, password=Secret(password))
+
+
 def refused(value: Any, version: str = "v1") -> BadResponse:
     found = read_response(text(value), f"{EXEC}/{version}")
     assert isinstance(found, BadResponse), found
@@ -143,7 +149,10 @@ def refused(value: Any, version: str = "v1") -> BadResponse:
 @pytest.mark.parametrize("version", VERSIONS, ids=[f"PT-decode-{version}" for version in VERSIONS])
 def test_an_answer_is_read_3_14(version: str) -> None:
     assert read(answer(version), version) == Response(
-        {"*.registry.io": ("user", Secret("password"))}, "Registry", 60.0
+        api_version=f"{EXEC}/{version}",
+        auth={"*.registry.io": login("user", "password")},
+        cache_key_type="Registry",
+        cache_duration=60.0,
     )
 
 
@@ -260,7 +269,7 @@ def test_what_is_there_twice_is_refused_3_12(once: str, twice: str) -> None:
 
 @pytest.mark.parametrize("given", [{}, {"username": None, "password": None}, None], ids=repr)
 def test_absent_names_and_passwords_are_empty_3_14(given: Any) -> None:
-    assert read(answer(auth={"a.io": given})).auth == {"a.io": ("", Secret(""))}
+    assert read(answer(auth={"a.io": given})).auth == {"a.io": login("", "")}
 
 
 @pytest.mark.parametrize("auth", [..., None, {}], ids=repr)
@@ -307,7 +316,7 @@ def test_real_providers_10_1_10_2_10_3_10_4_10_5() -> None:
     jwt = "e." * 20_000
     guid = "00000000-0000-0000-0000-000000000000"
     ecr = answer(cacheDuration=..., auth={"1.dkr.ecr.us.amazonaws.com": {"username": "AWS", "password": jwt}})
-    assert read(ecr).auth == {"1.dkr.ecr.us.amazonaws.com": ("AWS", Secret(jwt))}
+    assert read(ecr).auth == {"1.dkr.ecr.us.amazonaws.com": login("AWS", jwt)}
     acr = answer(
         cacheDuration="5m0s",
         auth={
@@ -316,10 +325,12 @@ def test_real_providers_10_1_10_2_10_3_10_4_10_5() -> None:
         },
     )
     assert list(read(acr).auth.items()) == [
-        ("*.azurecr.*", ("", Secret(""))),
-        ("x.azurecr.io", (guid, Secret(jwt))),
+        ("*.azurecr.*", login("", "")),
+        ("x.azurecr.io", login(guid, jwt)),
     ]
-    assert read(answer(cacheDuration="0s", auth=...)) == Response({}, "Registry", 0.0)
+    assert read(answer(cacheDuration="0s", auth=...)) == Response(
+        cache_key_type="Registry", cache_duration=0.0
+    )
     keys = ["container.cloud.google.com", "gcr.io", "*.gcr.io", "*.pkg.dev", "https://index.docker.io/v1/"]
     entry = {"username": "_token", "password": "ya29.x"}
     gcp = json.dumps(answer(cacheKeyType="Image", cacheDuration="0s", auth=dict.fromkeys(keys, entry)))
@@ -366,11 +377,31 @@ durations = st.none() | st.integers(0, 10**9).map(float) | st.integers(0, 10**12
 
 @given(entries, st.sampled_from(["Image", "Registry", "Global"]), durations, st.sampled_from(VERSIONS))
 def test_what_is_written_is_read(auth: Any, key_type: str, duration: float | None, version: str) -> None:
-    written = Response(auth, key_type, duration)
-    found = read_response(write_response(written, f"{EXEC}/{version}"), f"{EXEC}/{version}")
+    written = write_response(auth, key_type, duration, f"{EXEC}/{version}")
+    found = read_response(written, f"{EXEC}/{version}")
     assert isinstance(found, Response)
-    assert (list(found.auth.items()), found.cache_key_type) == (list(auth.items()), key_type)
+    assert [(key, (each.username, each.password)) for key, each in found.auth.items()] == list(auth.items())
+    assert found.cache_key_type == key_type
     assert found.cache_duration == (duration and pytest.approx(duration, abs=1e-6))
+
+
+@given(texts.filter(bool), texts, st.dictionaries(texts, texts, max_size=4), st.sampled_from(VERSIONS))
+def test_requests_are_those_of_the_model(
+    image: str, token: str, annotations: dict[str, str], version: str
+) -> None:
+    is_v1 = version == "v1"
+    asked = Request(
+        image, f"{EXEC}/{version}", Secret(token) if token and is_v1 else None, annotations if is_v1 else {}
+    )
+    model = RequestModel(
+        api_version=asked.api_version,
+        image=image,
+        service_account_token=asked.token or Secret(""),
+        service_account_annotations=asked.annotations,
+    )
+    assert RequestModel.model_validate_json(write_request(asked)) == model
+    assert read_request(model.model_dump_json(context={"reveal_secrets": True}).encode()) == asked
+    assert read_request(json.dumps(model.to_document(reveal_secrets=True)).encode()) == asked
 
 
 json_values = st.recursive(

@@ -363,3 +363,41 @@ printed = schemas.ExecCredential(
     status=schemas.ExecCredentialStatus(token=Secret("t"), expiration_timestamp=datetime.now(UTC)),
 )
 assert_type(printed.status, schemas.ExecCredentialStatus | None)
+
+provider = schemas.CredentialProvider(
+    name="ecr",
+    match_images=("*.example.com",),
+    default_cache_duration=60.0,
+    api_version="credentialprovider.kubelet.k8s.io/v1",
+    env=(schemas.ProviderEnvVar(name="A", value=Secret("b")),),
+    token_attributes=schemas.TokenAttributes(
+        audience="a", cache_type="Token", require_service_account=True, required_annotations=("x",)
+    ),
+)
+provider_config = schemas.CredentialProviderConfig(providers=(provider,))
+assert_type(kubeauth.registry.load_provider_config("p"), schemas.CredentialProviderConfig)
+assert_type(provider_config.providers, tuple[kubeauth.registry.Provider, ...])
+assert_type(provider_config.warnings, tuple[kubeauth.registry.PatternWarning, ...])
+assert_type((provider.path, provider_config.paths, provider_config.hash), tuple[str, tuple[str, ...], str])
+assert_type(provider.env[0].value, Secret[str])
+own_config: kubeauth.registry.ProviderConfig = provider_config
+attributes: kubeauth.registry.TokenAttributes | None = provider.token_attributes
+schemas.CredentialProviderRequest(image="a.io/x", service_account_token=Secret("t"))
+response = schemas.CredentialProviderResponse(
+    cache_key_type="Image", auth={"a.io": schemas.AuthConfig(username="u", password=Secret("p"))}
+)
+assert_type(response.auth["a.io"].password, Secret[str])
+docker_config = schemas.DockerConfig(auths={"a.io": schemas.DockerAuth(auth=Secret("dTpw"))})
+assert_type(docker_config.auths["a.io"].identity_token, Secret[str])
+
+token_request = schemas.TokenRequest(
+    metadata=schemas.ObjectMeta(namespace="n", name="robot"),
+    spec=schemas.TokenRequestSpec(
+        audiences=("a",), bound_object_ref=schemas.BoundObjectReference(kind="Pod", name="p")
+    ),
+    status=schemas.TokenRequestStatus(token=Secret("t")),
+)
+assert_type(token_request.status.expiration_timestamp, datetime | None)
+assert_type(schemas.PartialObjectMetadata().metadata, schemas.ObjectMeta)
+assert_type(schemas.SecretObject().data["x"], Secret[bytes])
+assert_type(schemas.Status(details=schemas.StatusDetails(name="p")).message, str)
