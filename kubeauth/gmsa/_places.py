@@ -1,4 +1,4 @@
-"""Where a pod names credential specs: the only place that knows the fields of a pod. Pure.
+"""Where a pod names credential specs: in its fields, or in its annotations. Pure.
 
 Every container has a place, also one that names nothing, in the order in which rules visit them (B14). What
 is null and what is empty are kept apart. Nothing raises: a pod of another shape is a denial (B24), which
@@ -49,7 +49,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """What counts of a pod."""
+    """What a policy reads from a pod."""
 
     spec: schemas.PodSpec = field(repr=False)
     service_account: str
