@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from kubeauth._parsing.fields import MAX_PROBLEMS, Fields, Findings
 from kubeauth._parsing.json import InvalidField, copy_plain, describe_type, read_field, read_json
-from kubeauth._parsing.limits import TOO_DEEP, DocumentError
+from kubeauth._parsing.limits import MAX_PROBLEMS, TOO_DEEP, DocumentError
 from kubeauth._parsing.write import write_document
 from kubeauth._parsing.yaml import read_yaml
 
 __all__ = [
     "MAX_PROBLEMS",
     "DocumentError",
-    "Fields",
-    "Findings",
     "InvalidField",
     "Json",
     "copy_plain",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MAX_PROBLEMS = 100
+"""How many problems of each kind are reported."""
 MAX_DEPTH = 100
 MAX_ALIASES = 10_000
 MAX_VALUES = 1_000_000

@@ -7,7 +7,7 @@ its traceback: inside kubeauth none leaves this module, and users get one withou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
@@ -26,16 +26,15 @@ from pydantic_core import (
 
 from kubeauth._parsing.json import describe_type as describe_type
 from kubeauth._parsing.json import read_json
+from kubeauth._parsing.limits import MAX_PROBLEMS as MAX_PROBLEMS
 from kubeauth._parsing.limits import DocumentError
 from kubeauth.errors import Problem
 
 if TYPE_CHECKING:
-    from pydantic import GetJsonSchemaHandler, ModelWrapValidatorHandler
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ModelWrapValidatorHandler
 
     from kubeauth._parsing import Json
 
-MAX_PROBLEMS = 100
-"""How many problems of each kind are reported."""
 REVEAL_SECRETS = "reveal_secrets"
 """Key in the context of a serialization that may write secrets."""
 CONSTRUCTED = object()
@@ -341,15 +340,29 @@ def invalid_value(message: str, hint: str) -> PydanticCustomError:
     return PydanticCustomError(_INVALID_VALUE, "{message}", {"message": message, "hint": hint})
 
 
-def one_of(field: str, allowed: tuple[str, ...]) -> Callable[[str], str]:
-    """Return a validator of apiVersion or kind. If the field is empty, it is the first of `allowed`."""
+class OneOf:
+    """An annotation of apiVersion or kind. If the field is empty, it is the first of the allowed values."""
 
-    def check(value: str) -> str:
-        if not value or value in allowed:
-            return value or allowed[0]
-        raise wrong_kind(f"{field} must be {' or '.join(allowed)}", "Is this the right document?")
+    def __init__(self, *allowed: str, message: str = "", hint: str = "Is this the right document?") -> None:
+        self._allowed, self._message, self._hint = allowed, message, hint
 
-    return check
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        name = handler.field_name
+
+        def check(value: str) -> str:
+            if not value or value in self._allowed:
+                return value or self._allowed[0]
+            message = self._message or f"{to_camel_case(str(name))} must be {' or '.join(self._allowed)}"
+            raise wrong_kind(message, self._hint)
+
+        return core_schema.no_info_after_validator_function(check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), "enum": list(self._allowed)}
 
 
 def _explain(kind: str, message: str, context: Mapping[str, Any], value: Json) -> tuple[str, str]:

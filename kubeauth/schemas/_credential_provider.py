@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from pydantic import (
-    AfterValidator,
     ConfigDict,
     Field,
     PrivateAttr,
@@ -19,7 +18,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
-from kubeauth._parsing.models import MAX_PROBLEMS, Model, Origin, iter_details, one_of, to_camel_case
+from kubeauth._parsing.models import MAX_PROBLEMS, Model, OneOf, Origin, iter_details, to_camel_case
 from kubeauth._parsing.types import AllStrings, Duration, Items, SecretText, StringMap, mapping_to
 from kubeauth._secret import FrozenDict, Secret
 
@@ -138,8 +137,8 @@ def _reject_token_attributes(
 class CredentialProviderConfig(Model):
     """The configuration that the kubelet reads from `--image-credential-provider-config`."""
 
-    api_version: Annotated[str, AfterValidator(one_of("apiVersion", CONFIG_VERSIONS))] = CONFIG_VERSIONS[0]
-    kind: Annotated[str, AfterValidator(one_of("kind", (CONFIG_KIND,)))] = CONFIG_KIND
+    api_version: Annotated[str, OneOf(*CONFIG_VERSIONS)] = CONFIG_VERSIONS[0]
+    kind: Annotated[str, OneOf(CONFIG_KIND)] = CONFIG_KIND
     providers: Annotated[Items[CredentialProvider], WrapValidator(_reject_token_attributes)] = ()
     """In the order in which they are run."""
 
@@ -181,8 +180,8 @@ class CredentialProviderConfig(Model):
 class CredentialProviderRequest(Model):
     """What a provider reads from stdin."""
 
-    api_version: Annotated[str, AfterValidator(one_of("apiVersion", VERSIONS))] = VERSIONS[0]
-    kind: Annotated[str, AfterValidator(one_of("kind", (REQUEST_KIND,)))] = REQUEST_KIND
+    api_version: Annotated[str, OneOf(*VERSIONS)] = VERSIONS[0]
+    kind: Annotated[str, OneOf(REQUEST_KIND)] = REQUEST_KIND
     image: str = ""
     """The image, without tag and digest: `docker.io/library/nginx`."""
     service_account_token: SecretText = Field(default_factory=lambda: Secret(""))
@@ -199,8 +198,8 @@ class AuthConfig(Model):
 class CredentialProviderResponse(Model):
     """What a provider prints."""
 
-    api_version: Annotated[str, AfterValidator(one_of("apiVersion", VERSIONS))] = VERSIONS[0]
-    kind: Annotated[str, AfterValidator(one_of("kind", (RESPONSE_KIND,)))] = RESPONSE_KIND
+    api_version: Annotated[str, OneOf(*VERSIONS)] = VERSIONS[0]
+    kind: Annotated[str, OneOf(RESPONSE_KIND)] = RESPONSE_KIND
     cache_key_type: str = ""
     """What the credentials are cached for: `Image`, `Registry` or `Global`."""
     cache_duration: Duration = None

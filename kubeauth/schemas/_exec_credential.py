@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
-from kubeauth._parsing.models import Model, wrong_kind
+from kubeauth._parsing.models import Model, OneOf
 from kubeauth._parsing.types import Base64, SecretText, Time
 from kubeauth._secret import Secret
 
@@ -53,23 +53,10 @@ class ExecCredentialStatus(Model):
     """Private key of the client certificate (PEM, not base64)."""
 
 
-def _check_version(value: str) -> str:
-    if value in _VERSIONS:
-        return value
-    raise wrong_kind(f"apiVersion must be {' or '.join(_VERSIONS)}", _HINT)
-
-
-def _check_kind(value: str) -> str:
-    # As in client-go, the kind may be empty.
-    if value in ("", _KIND):
-        return _KIND
-    raise wrong_kind(f"kind must be {_KIND}", _HINT)
-
-
 class ExecCredential(Model):
     """What an exec plugin receives (`spec`) and prints (`status`)."""
 
-    api_version: Annotated[str, AfterValidator(_check_version)] = _VERSIONS[0]
-    kind: Annotated[str, AfterValidator(_check_kind)] = _KIND
+    api_version: Annotated[str, OneOf(*_VERSIONS, hint=_HINT)] = _VERSIONS[0]
+    kind: Annotated[str, OneOf(_KIND, hint=_HINT)] = _KIND
     spec: ExecCredentialSpec = Field(default_factory=ExecCredentialSpec)
     status: ExecCredentialStatus | None = None

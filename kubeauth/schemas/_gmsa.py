@@ -9,12 +9,14 @@ from kubeauth._parsing.types import AllStrings, Items
 from kubeauth.schemas._core import ObjectMeta
 
 
-def to_pascal_case(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
+def _get_field_name(attribute: str) -> str:
+    if attribute == "plugin_guid":
+        return "PluginGUID"
+    return "".join(part.capitalize() for part in attribute.split("_"))
 
 
 class _WindowsModel(Model):
-    model_config = ConfigDict(alias_generator=to_pascal_case)
+    model_config = ConfigDict(alias_generator=_get_field_name)
 
 
 class GroupManagedServiceAccount(_WindowsModel):
@@ -28,7 +30,7 @@ class GroupManagedServiceAccount(_WindowsModel):
 class HostAccountConfig(_WindowsModel):
     """How a node that has not joined the domain gets the password of the account."""
 
-    plugin_guid: str = Field(default="", validation_alias="PluginGUID", serialization_alias="PluginGUID")
+    plugin_guid: str = ""
     plugin_input: str = Field(default="", repr=False)
     portable_ccg_version: str = ""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, ConfigDict, FailFast, Field, PrivateAttr, ValidationInfo, model_validator
+from pydantic import ConfigDict, FailFast, Field, PrivateAttr, ValidationInfo, model_validator
 
-from kubeauth._parsing.models import Model, Origin, wrong_kind
+from kubeauth._parsing.models import Model, OneOf, Origin
 from kubeauth._parsing.types import (
     Base64,
     HiddenStrings,
@@ -167,15 +167,7 @@ NO_CLUSTER, NO_USER, NO_CONTEXT = Cluster.model_construct(), User.model_construc
 NOT_A_KUBECONFIG_HINT = "Is this the right file? A kubeconfig starts with apiVersion: v1 and kind: Config."
 
 
-def _check_head(expected: str) -> Callable[[str], str]:
-    def check(value: str) -> str:
-        # As in client-go, both may be empty (K8).
-        if value and value != expected:
-            message = "not a kubeconfig: apiVersion and kind must be v1 and Config"
-            raise wrong_kind(message, NOT_A_KUBECONFIG_HINT)
-        return expected
-
-    return check
+_NOT_A_KUBECONFIG = "not a kubeconfig: apiVersion and kind must be v1 and Config"
 
 
 class Preferences(Model):
@@ -199,8 +191,9 @@ class Kubeconfig(Model):
 
     model_config = ConfigDict(alias_generator=_get_field_name, defer_build=False)
 
-    api_version: Annotated[str, AfterValidator(_check_head("v1"))] = "v1"
-    kind: Annotated[str, AfterValidator(_check_head("Config"))] = "Config"
+    # As in client-go, both may be empty (K8).
+    api_version: Annotated[str, OneOf("v1", message=_NOT_A_KUBECONFIG, hint=NOT_A_KUBECONFIG_HINT)] = "v1"
+    kind: Annotated[str, OneOf("Config", message=_NOT_A_KUBECONFIG, hint=NOT_A_KUBECONFIG_HINT)] = "Config"
     preferences: Preferences = Field(default_factory=Preferences)
     clusters: Annotated[Mapping[str, Cluster], NamedEntries("cluster")] = Field(
         default_factory=dict[str, Cluster]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, FailFast, Field
+from pydantic import FailFast, Field
 
-from kubeauth._parsing.models import Model, one_of
+from kubeauth._parsing.models import Model, OneOf
 from kubeauth._parsing.types import FailFastItems, Strings
 
 _GROUP = "kubectl.config.k8s.io"
@@ -59,8 +59,8 @@ class AllowlistEntry(Model):
 class Preference(Model):
     """A kuberc: preferences of the user of kubectl. kubeauth uses the policy for exec plugins."""
 
-    api_version: Annotated[str, AfterValidator(one_of("apiVersion", VERSIONS))] = VERSIONS[0]
-    kind: Annotated[str, AfterValidator(one_of("kind", (KIND,)))] = KIND
+    api_version: Annotated[str, OneOf(*VERSIONS)] = VERSIONS[0]
+    kind: Annotated[str, OneOf(KIND)] = KIND
     defaults: FailFastItems[CommandDefaults] = ()
     overrides: FailFastItems[CommandOverride] = ()
     """In v1alpha1, the `defaults`."""

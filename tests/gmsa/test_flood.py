@@ -101,7 +101,8 @@ while True:
 """
 
 # On a busy machine an attacker may believe that the webhook does not read because it cannot write. So the webhook
-# reports how many of its connections are sending a response.
+# reports how many of its connections are sending a response. It also reports each idle connection that it evicts:
+# `rightly`, if at most a tenth of the connections are sending a response, which happens for moments on a busy machine.
 REPORT_RESPONDING = """
 import threading, time
 from pathlib import Path
@@ -118,6 +119,14 @@ class ConnectionLimit(_http.ConnectionLimit):
     def __init__(self, max_connections):
         super().__init__(max_connections)
         threading.Thread(target=report, args=(self,), daemon=True).start()
+
+    def _evict(self):
+        idle, responding = set(self._idle), len(self._responding)
+        evicted = super()._evict()
+        if evicted in idle:
+            with Path({path!r}).with_suffix(".evicted").open("a") as file:
+                print("wrongly" if responding > self.max_connections // 10 else "rightly", file=file, flush=True)
+        return evicted
 
 _http.ConnectionLimit = ConnectionLimit
 """
@@ -177,9 +186,15 @@ class Reviewer:
 
     def review(self) -> None:
         """One on a new connection, which is accepted after those of the attackers, and one on the existing."""
+        assert self.review_on_both() == "existing connection"
+
+    def review_on_both(self) -> str:
+        """Do the same. Return whether the existing connection still existed."""
         self._review_on_new_connection()
         self._review(self._kept)
-        assert self._kept._transport._pool.connections == self._connections  # type: ignore[attr-defined]
+        before = self._connections
+        self._connections = list(self._kept._transport._pool.connections)  # type: ignore[attr-defined]
+        return "existing connection" if self._connections == before else "evicted"
 
     def _review_on_new_connection(self) -> None:
         # If this process is not scheduled between its connect and its request, hundreds of attackers connect
@@ -261,6 +276,7 @@ def test_reviews_are_answered_beside_clients_that_read_slowly_b19(
     tmp_path: Path, authority: Authority
 ) -> None:
     few, report = 10, tmp_path / "responding"
+    evictions = report.with_suffix(".evicted")
     patches = f"_serve.Limits = partial(_serve.Limits, max_connections={few})\n" + REPORT_RESPONDING
     program = PROGRAM.replace("_serve.run", patches.format(path=str(report)) + "_serve.run")
 
@@ -274,8 +290,10 @@ def test_reviews_are_answered_beside_clients_that_read_slowly_b19(
                 attackers.wait_for(few)
                 for _ in range(5):
                     wait_until(is_under_attack)
-                    reviewer.review()
+                    if reviewer.review_on_both() == "evicted":
+                        assert "rightly" in evictions.read_text()
                     attackers.wait_for(attackers.opened + 1)
+                assert not evictions.exists() or "wrongly" not in evictions.read_text()
         finally:
             reviewer.close()
 

@@ -145,7 +145,7 @@ OUTSIDE: dict[str, set[str]] = {
 # Modules that only decide: given values, they return values.
 PURE = [
     "errors.py", "_observer.py", "_credentials/backoff.py", "_credentials/credential.py", "_exec/codec.py", "_exec/config.py", "_connections.py", "_secret.py", "_parsing/json.py", "_parsing/go.py",
-    "_parsing/limits.py", "_parsing/fields.py", "_config/kubeconfig.py", "_config/resolve.py", "_config/validate.py", "_config/urls.py",
+    "_parsing/limits.py", "_config/kubeconfig.py", "_config/resolve.py", "_config/validate.py", "_config/urls.py",
     "_config/client_config.py", "_config/auth_provider.py", "_oidc/protocol.py", "_transport/types.py", "_transport/signing.py", "transports/_http11.py",
     "registry/_reference.py", "registry/_url.py", "registry/_glob.py", "registry/_match.py",
     "registry/_pattern_index.py",

@@ -16,15 +16,13 @@ def outline(schema: dict[str, Any], definitions: dict[str, Any]) -> Any:
     """Return only names and types: a mapping by field, a list with the outline of its items, or a type."""
     if "$ref" in schema:
         return outline(definitions[schema["$ref"].removeprefix("#/$defs/")], definitions)
-    if "anyOf" in schema:
-        (schema,) = (each for each in schema["anyOf"] if each != {"type": "null"})
-        return outline(schema, definitions)
-    if schema["type"] == "array":
+    kind = schema["type"] if isinstance(schema["type"], str) else schema["type"][0]  # or null
+    if kind == "array":
         return [outline(schema["items"], definitions)]
-    if schema["type"] == "object":
+    if kind == "object":
         properties = schema.get("properties", {})
         return {name: outline(each, definitions) for name, each in properties.items()}
-    return schema["type"]
+    return kind
 
 
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda version: version["name"])
