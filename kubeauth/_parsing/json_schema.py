@@ -74,10 +74,11 @@ def _read_descriptions(model: type[Model]) -> dict[str, str]:
             continue
         body = getattr(tree, "body", [])
         for field, follows in itertools.pairwise(body):
-            match field, follows:
-                case (
-                    ast.AnnAssign(target=ast.Name(id=name)),
-                    ast.Expr(value=ast.Constant(value=str(text))),
-                ):
-                    found[name] = " ".join(text.split())
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(follows, ast.Expr)
+                and isinstance(follows.value, ast.Constant)
+            ):
+                found[field.target.id] = " ".join(str(follows.value.value).split())
     return found

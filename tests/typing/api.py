@@ -401,3 +401,56 @@ assert_type(token_request.status.expiration_timestamp, datetime | None)
 assert_type(schemas.PartialObjectMetadata().metadata, schemas.ObjectMeta)
 assert_type(schemas.SecretObject().data["x"], Secret[bytes])
 assert_type(schemas.Status(details=schemas.StatusDetails(name="p")).message, str)
+
+option = schemas.CommandOptionDefault(name="output", default="json")
+preference = schemas.Preference(
+    defaults=(schemas.CommandDefaults(command="get", options=(option,)),),
+    overrides=(schemas.CommandOverride(command="get", flags=(option,)),),
+    aliases=(schemas.AliasOverride(name="getn", command="get", prepend_args=("nodes",)),),
+    credential_plugin_policy="Allowlist",
+    credential_plugin_allowlist=(schemas.AllowlistEntry(command="aws"),),
+)
+assert_type(preference.credential_plugin_allowlist, tuple[schemas.AllowlistEntry, ...] | None)
+
+credential_spec = schemas.GMSACredentialSpec(
+    metadata=schemas.ObjectMeta(name="web"),
+    credspec=schemas.CredentialSpec(
+        cms_plugins=("ActiveDirectory",),
+        domain_join_config=schemas.DomainJoinConfig(dns_name="d.example", sid="S-1-5-21-1-2-3"),
+        active_directory_config=schemas.ActiveDirectoryConfig(
+            group_managed_service_accounts=(schemas.GroupManagedServiceAccount(name="web", scope="D"),),
+            host_account_config=schemas.HostAccountConfig(plugin_guid="{x}"),
+        ),
+    ),
+)
+assert_type(credential_spec.credspec.domain_join_config.net_bios_name, str)
+
+review = schemas.AdmissionReview(
+    request=schemas.AdmissionRequest(
+        uid="u",
+        kind=schemas.GroupVersionKind(kind="Pod", version="v1"),
+        user_info=schemas.UserInfo(username="alice", extra={"k": ("v",)}),
+        object={"kind": "Pod"},
+    )
+)
+assert_type(review.request.user_info.groups, tuple[str, ...])
+
+options = schemas.WindowsSecurityContextOptions(gmsa_credential_spec_name="web")
+pod_model = schemas.Pod(
+    spec=schemas.PodSpec(
+        os=schemas.PodOS(name="windows"),
+        security_context=schemas.SecurityContext(windows_options=options),
+        containers=(schemas.Container(name="c"),),
+    )
+)
+assert_type(pod_model.spec.containers, tuple[schemas.Container, ...])
+assert_type(schemas.ConfigMap(data={"k": "v"}).data["k"], str)
+
+access_review = schemas.SubjectAccessReview(
+    spec=schemas.SubjectAccessReviewSpec(
+        user="alice", resource_attributes=schemas.ResourceAttributes(verb="get", resource="pods")
+    )
+)
+assert_type(access_review.status, schemas.SubjectAccessReviewStatus | None)
+assert_type(schemas.OIDCProviderMetadata(token_endpoint="https://i/token").token_endpoint, str)
+assert_type(schemas.TokenResponse(id_token=Secret("t")).id_token, Secret[str])
