@@ -320,6 +320,6 @@ def test_a_provider_starts_with_little() -> None:
         "kubeauth.registry.plugin",
     }  # fmt: skip
     assert not new & {
-        "asyncio", "anyio", "httpx", "httpx2", "yaml", "ssl", "_ssl", "socket", "subprocess", "threading", "logging",
+        "pydantic", "asyncio", "anyio", "httpx", "httpx2", "yaml", "ssl", "_ssl", "socket", "subprocess", "threading", "logging",
         "hashlib", "_hashlib", "hmac", "tempfile", "email", "traceback", "prometheus_client", "cryptography",
     }  # fmt: skip
