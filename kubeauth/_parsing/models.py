@@ -161,11 +161,12 @@ def _select_fields(model: type[Model], value: dict[str, Any]) -> dict[str, Any]:
     An unknown field may be a problem, even if it is null.
     """
     names = get_field_names(model)
-    known = {name: item for name, item in value.items() if name in names and item is not None}
-    unknown = {name: item for name, item in value.items() if name not in names}
-    if len(unknown) > _MAX_FIELDS and model.model_config.get("extra") != "allow":
-        unknown = dict(islice(unknown.items(), MAX_PROBLEMS))
-    return {**known, **unknown}
+    selected = {name: item for name, item in value.items() if item is not None or name not in names}
+    if len(selected) <= _MAX_FIELDS or model.model_config.get("extra") == "allow":
+        return selected
+    unknown = ((name, item) for name, item in selected.items() if name not in names)
+    known = {name: item for name, item in selected.items() if name in names}
+    return {**known, **dict(islice(unknown, MAX_PROBLEMS))}
 
 
 @cache
