@@ -176,7 +176,9 @@ def _to_json_value(value: object) -> Any:
 Source = StaticSource | RefreshableSource
 
 
-def build_source(config: ClientConfig, clock: Clock, observer: Observer, http: HttpFactory) -> Source:
+def build_source(
+    config: ClientConfig, clock: Clock, observer: Observer, build_http_factory: Callable[[], HttpFactory]
+) -> Source:
     """Return the source of the credential of `config`. A static credential takes precedence (I1, O10)."""
     if config.exec is not None and config.oidc is not None:
         raise ConfigError(
@@ -188,7 +190,7 @@ def build_source(config: ClientConfig, clock: Clock, observer: Observer, http: H
     if isinstance(selected, ExecConfig):
         return plugin_source(config, selected, clock, observer)
     if selected is not None:
-        return oidc_source(config, selected, clock, observer, http)
+        return oidc_source(config, selected, clock, observer, build_http_factory())
     return StaticSource(config, clock)
 
 

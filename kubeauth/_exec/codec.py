@@ -134,6 +134,13 @@ _SET_VERSION = (
 )
 
 
+def load_models() -> None:
+    """Import and build the model of a plugin's output. It takes time: call it while the plugin runs."""
+    from kubeauth.schemas._exec_credential import ExecCredential
+
+    ExecCredential.model_rebuild()
+
+
 def decode_output(data: bytes, api_version: str) -> ProviderCredential | InvalidOutput:
     """Return the credential in a plugin's output, or why it is invalid."""
     # As Go: in JSON, bytes that are not UTF-8 become U+FFFD.
@@ -148,8 +155,23 @@ def decode_output(data: bytes, api_version: str) -> ProviderCredential | Invalid
 
 def _decode_credential(document: Json, api_version: str) -> ProviderCredential | InvalidOutput:
     # Here, because plugins that are written with kubeauth.plugin import this module, too.
-    from kubeauth._parsing.models import Invalid, TypeMeta, validate_document
+    from kubeauth._parsing.models import Invalid, validate_document
     from kubeauth.schemas._exec_credential import ExecCredential
+
+    head = (document.get("apiVersion"), document.get("kind")) if type(document) is dict else None
+    if head != (api_version, KIND) and (problem := _check_head(document, api_version)):
+        return problem
+    output = validate_document(ExecCredential, document)
+    if isinstance(output, Invalid):
+        return _describe(output)
+    if output.status is None:
+        return InvalidOutput("exec plugin didn't return a status field", _PRINT_ONE)
+    return _build_credential(output.status)
+
+
+def _check_head(document: Json, api_version: str) -> InvalidOutput | None:
+    """Return why the output is no ExecCredential of this version. As in client-go, the kind may be empty."""
+    from kubeauth._parsing.models import Invalid, TypeMeta, validate_document
 
     head = validate_document(TypeMeta, document)
     if isinstance(head, Invalid):
@@ -168,12 +190,7 @@ def _decode_credential(document: Json, api_version: str) -> ProviderCredential |
             # No version usually means no output.
             _SET_VERSION if version else _PRINT_ONE,
         )
-    output = validate_document(ExecCredential, document)
-    if isinstance(output, Invalid):
-        return _describe(output)
-    if output.status is None:
-        return InvalidOutput("exec plugin didn't return a status field", _PRINT_ONE)
-    return _build_credential(output.status)
+    return None
 
 
 def _describe(invalid: Invalid) -> InvalidOutput:

@@ -8,7 +8,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kubeauth._exec.codec import InvalidOutput, ProviderCredential, decode_output, encode_exec_info
+from kubeauth._exec.codec import (
+    InvalidOutput,
+    ProviderCredential,
+    decode_output,
+    encode_exec_info,
+    load_models,
+)
 from kubeauth._exec.config import ERROR_PREFIX, ExecCluster, ExecConfig, ExecOptions, clean_path
 from kubeauth._exec.lookup import (
     HintLimit,
@@ -166,6 +172,7 @@ class Plugin:
                 timeout=self._config.options.timeout,
                 children=self._children,
                 is_cancelled=is_cancelled,
+                on_started=load_models,
             )
         except OSError as error:
             return self._not_started_error(error, path, info_size)

@@ -296,12 +296,14 @@ def run(
     timeout: float | None,
     children: set[PluginProcess],
     is_cancelled: Callable[[], bool],
+    on_started: Callable[[], None] = lambda: None,
     copy_stderr: bool = True,
 ) -> ProcessResult:
     """Run `program` until it exits. While it runs it is in `children`, so that callers can stop it.
 
-    Its stderr is copied to ours if `copy_stderr`. When `is_cancelled` becomes true, it is killed, or not
-    started. OSError or ValueError if it cannot be started. The process never outlives this call.
+    `on_started` is called when it has started, for work to do meanwhile. Its stderr is copied to ours if
+    `copy_stderr`. When `is_cancelled` becomes true, it is killed, or not started. OSError or ValueError if it
+    cannot be started. The process never outlives this call.
     """
     process = PluginProcess(program, interactive=interactive, is_cancelled=is_cancelled)
     try:
@@ -321,6 +323,7 @@ def run(
         ) as reader:
             killed = "interrupted"
             try:
+                on_started()
                 killed = _wait(process, reader, None if interactive else timeout)
             finally:
                 if killed:

@@ -74,6 +74,8 @@ class Model(BaseModel):
         serialize_by_alias=True,
         alias_generator=to_camel_case,
         defer_build=True,
+        # A plugin of pydantic that records documents would record secrets.
+        plugin_settings={"logfire": {"record": "off"}},
     )
 
     @model_validator(mode="wrap")

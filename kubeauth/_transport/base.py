@@ -14,13 +14,12 @@ from urllib.parse import urlsplit
 from kubeauth._compat import is_body_consumed
 from kubeauth._config.client_config import ClientConfig
 from kubeauth._config.urls import choose_proxy, redact_url
-from kubeauth._credentials.cache import Source, build_source
+from kubeauth._credentials.cache import HttpFactory, Source, build_source
 from kubeauth._credentials.credential import Credential, Status
 from kubeauth._credentials.refreshable import NO_CREDENTIAL, RefreshableSource
 from kubeauth._http import parse_content_length
 from kubeauth._runtime import SYSTEM_CLOCK, Clock, ProcessBound, call_after_fork
 from kubeauth._secret import Secret
-from kubeauth._transport.oidc_http import HttpxFactory
 from kubeauth._transport.pools import Pool, PoolManager
 from kubeauth._transport.redaction import mask_headers, redact_library_logs
 from kubeauth._transport.signing import SIGNED_BY_AUTH, Signer
@@ -255,7 +254,13 @@ def resolve_config(config: ClientConfig | None, context: str | None = None) -> C
 
 def get_source(config: ClientConfig, *, clock: Clock = SYSTEM_CLOCK, trust_env: bool = True) -> Source:
     """Return the credential source, which clients with the same config share. Raises KubeAuthError."""
-    return build_source(config, clock, RECORDER, HttpxFactory(trust_env))
+
+    def build_http_factory() -> HttpFactory:
+        from kubeauth._transport.oidc_http import HttpxFactory  # other clients do not need it
+
+        return HttpxFactory(trust_env)
+
+    return build_source(config, clock, RECORDER, build_http_factory)
 
 
 def parse_server(config: ClientConfig, parse_url: Callable[[str], URLLike]) -> URLLike:
