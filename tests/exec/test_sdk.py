@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kubeauth
-from kubeauth import ClientConfig, Secret, plugin
+from kubeauth import ClientConfig, Secret, plugin, schemas
 from kubeauth.errors import (
     ClientCertificateError,
     ConfigError,
@@ -36,6 +36,7 @@ from kubeauth.errors import (
 from kubeauth.plugin import Credential, ExecCluster, ExecInfo
 from kubeauth.testing import APIServer, Authority
 from kubeauth.testing._authority import _encode_key
+from tests.schemas.examples import build_strategy
 from tests.support.cases import each_case
 from tests.support.leaks import SENTINEL, render_error
 
@@ -276,6 +277,41 @@ def print_and_parse(credential: Credential, version: str = "v1") -> dict[str, An
     status: dict[str, Any] = document.pop("status")
     assert document == {}
     return status
+
+
+@each_case("version", VERSIONS)
+def test_the_model_reads_what_is_printed_x33_x39_x40(authority: Authority, version: str) -> None:
+    pair = authority.client("alice")
+    expires = datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC)
+    credential = Credential(token="a.b-c", certificate=pair.certificate, key=pair.key, expires=expires)
+    file = io.StringIO()
+
+    plugin.print_credential(ExecInfo(api_version=f"{GROUP}/{version}"), credential, file=file)
+    read = schemas.ExecCredential.model_validate_json(file.getvalue())
+
+    assert read == schemas.ExecCredential(
+        api_version=f"{GROUP}/{version}",
+        status=schemas.ExecCredentialStatus(
+            token=Secret("a.b-c"),
+            client_certificate_data=pair.certificate.decode(),
+            client_key_data=Secret(pair.key.decode()),
+            expiration_timestamp=expires,
+        ),
+    )
+
+
+@given(data=st.data())
+def test_the_exec_info_that_a_model_writes_is_parsed_x47(data: st.DataObject) -> None:
+    model: Any = data.draw(build_strategy(schemas.ExecCredential))
+
+    info = plugin.parse_exec_info(json.dumps(model.to_document(reveal_secrets=True)))
+
+    assert (info.api_version, info.interactive) == (model.api_version, model.spec.interactive)
+    cluster = model.spec.cluster
+    assert (info.cluster is None) == (cluster is None)
+    if info.cluster is not None:
+        for name in type(cluster).model_fields:
+            assert getattr(info.cluster, name) == getattr(cluster, name)
 
 
 @each_case("version", VERSIONS)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import kubeauth
+from kubeauth.testing import Authority
 from tests.support.cases import each_case
 from tests.support.kubeconfigs import document
 
@@ -84,6 +85,23 @@ def test_a_client_for_a_config_at_hand_imports_nothing_heavy() -> None:
     modules = in_a_fresh_process(f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))")
     before = in_a_fresh_process("import json, sys, httpx; print(json.dumps(sorted(sys.modules)))")
     assert not (set(modules) - set(before)) & set(NOT_BEFORE_NEEDED)
+
+
+def test_the_in_cluster_config_imports_nothing_heavy(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t")
+    (tmp_path / "ca.crt").write_bytes(Authority().pem)
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    code = f"""
+import json, sys, kubeauth
+from kubeauth._config.environment import Environment
+from kubeauth._config.in_cluster import load_in_cluster
+config = load_in_cluster(Environment(environ={environ!r}, service_account_dir={str(tmp_path)!r}))
+assert config.token.reveal() == "t"
+kubeauth.Client(config)
+print(json.dumps(sorted(sys.modules)))
+"""
+    before = in_a_fresh_process("import json, sys, httpx; print(json.dumps(sorted(sys.modules)))")
+    assert not (set(in_a_fresh_process(code)) - set(before)) & set(NOT_BEFORE_NEEDED)
 
 
 @pytest.mark.parametrize("as_yaml", [True, False])
