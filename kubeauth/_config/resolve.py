@@ -16,6 +16,7 @@ from kubeauth._config.kubeconfig import Overrides
 from kubeauth._config.urls import uses_tls
 from kubeauth._exec.config import ExecConfig, ExecOptions, PluginPolicy
 from kubeauth._exec.lookup import escape_terminal
+from kubeauth._parsing.models import replace_fields
 from kubeauth._secret import Secret
 from kubeauth.errors import Problem
 from kubeauth.schemas._kubeconfig import (
@@ -59,14 +60,14 @@ def _merge_entries(mappings: Iterable[Mapping[str, _T]]) -> Mapping[str, _T]:
 def override(entry: _Entry, overrides: _Entry) -> _Entry:
     """Return `entry` with every field that is set in `overrides` replaced (K31, K32)."""
     changes = {name: value for name in type(overrides).model_fields if (value := getattr(overrides, name))}
-    return entry.model_copy(update=changes).with_origin(overrides.origin or entry.origin)
+    return replace_fields(entry, changes).with_origin(overrides.origin or entry.origin)
 
 
 def resolve_cluster_paths(cluster: Cluster, cwd: str) -> Cluster:
     """Make paths absolute, against the directory of the file the entry came from, else `cwd` (K20, K23)."""
     base = _find_base_directory(cluster.origin, cwd)
     path = _join_path(base, cluster.certificate_authority)
-    return cluster.model_copy(update={"certificate_authority": path})
+    return replace_fields(cluster, {"certificate_authority": path})
 
 
 def resolve_user_paths(user: User, cwd: str) -> User:
@@ -75,14 +76,15 @@ def resolve_user_paths(user: User, cwd: str) -> User:
     entry = user.exec
     # A bare name is looked up on PATH. In an entry that came from no file (K23) a path is not changed.
     if entry and user.origin and os.sep in entry.command:
-        entry = entry.model_copy(update={"command": _join_path(base, entry.command)})
-    return user.model_copy(
-        update={
+        entry = replace_fields(entry, {"command": _join_path(base, entry.command)})
+    return replace_fields(
+        user,
+        {
             "client_certificate": _join_path(base, user.client_certificate),
             "client_key": _join_path(base, user.client_key),
             "token_file": _join_path(base, user.token_file),
             "exec": entry,
-        }
+        },
     )
 
 
@@ -199,7 +201,7 @@ def _override_cluster(cluster: Cluster, overrides: Overrides) -> Cluster:
 
 def _take(source: _Entry, entry: _Entry, names: Sequence[str]) -> _Entry:
     """Return `entry` with these fields of `source`, also if they are empty there."""
-    return entry.model_copy(update={name: getattr(source, name) for name in names})
+    return replace_fields(entry, {name: getattr(source, name) for name in names})
 
 
 def _override_user(user: User, info: User) -> User:

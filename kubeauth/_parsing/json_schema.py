@@ -40,13 +40,13 @@ def complete_schema(model: type[Model], schema: dict[str, Any], *, partial: bool
 
 
 def _complete_property(schema: dict[str, Any], description: str) -> dict[str, Any]:
-    kept = {name: value for name, value in schema.items() if name != "title"}
-    default = kept.pop("default", None)
+    result = {name: value for name, value in schema.items() if name != "title"}
+    default = result.pop("default", None)
     if description:
-        kept["description"] = description
+        result["description"] = description
     if default:
-        kept["default"] = default
-    return _allow_null(kept)
+        result["default"] = default
+    return _allow_null(result)
 
 
 def _allow_null(schema: dict[str, Any]) -> dict[str, Any]:
@@ -57,6 +57,9 @@ def _allow_null(schema: dict[str, Any]) -> dict[str, Any]:
         schema = {**{name: value for name, value in schema.items() if name != "anyOf"}, **schema_if_set}
     if "enum" in schema:
         schema = {**schema, "enum": [*schema["enum"], None]}
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), dict):
+            schema = {**schema, name: _allow_null(schema[name])}
     if isinstance(schema.get("type"), str):
         return {**schema, "type": [schema["type"], "null"]}
     return schema  # any type, or another model

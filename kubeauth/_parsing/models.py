@@ -39,6 +39,7 @@ REVEAL_SECRETS = "reveal_secrets"
 """Key in the context of a serialization that may write secrets."""
 CONSTRUCTED = object()
 """Context of a validation by a constructor, which also accepts values that documents cannot have."""
+_BY_CONSTRUCTOR = {"extra": "forbid", "by_name": True, "context": CONSTRUCTED}
 
 
 class Origin(str):
@@ -61,7 +62,7 @@ class Model(BaseModel):
 
     `repr`, `str` and `model_dump()` contain `Secret` objects, never their values. JSON output of a model with
     a secret raises unless `context={"reveal_secrets": True}` is passed. A ValidationError contains no value
-    of the document.
+    of the document, but the names of fields and the keys of mappings.
     """
 
     model_config = ConfigDict(
@@ -82,7 +83,7 @@ class Model(BaseModel):
     @classmethod
     def _validate(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         # As in Go, a null field is absent, and null in place of a mapping is an empty mapping.
-        if type(value) is dict:
+        if isinstance(value, dict):
             if None in value.values() or len(value) > _MAX_FIELDS:
                 value = _select_fields(cls, value)
         elif value is None:
@@ -100,30 +101,54 @@ class Model(BaseModel):
         result = _try_validate(cls, obj, options)
         # So that no traceback refers to the document.
         del obj
-        if isinstance(result, ValidationError):
+        if isinstance(result, Exception):
             raise result
         return result
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
-        """Validate a document in JSON. Duplicate fields, too large and too deep documents are rejected."""
+        """Validate a document in JSON. Duplicate fields are rejected, and more than a million values."""
         result = _try_validate_json(cls, json_data, options)
         del json_data
-        if isinstance(result, ValidationError):
+        if isinstance(result, Exception):
             raise result
         return result
 
     if not TYPE_CHECKING:  # type checkers derive a better signature from the fields
 
         def __init__(self, /, **data: Any) -> None:
-            options = {"self_instance": self, "extra": "forbid", "by_name": True, "context": CONSTRUCTED}
-            result = _try_validate(type(self), data, options)
+            result = _try_validate(type(self), data, {"self_instance": self, **_BY_CONSTRUCTOR})
             del data
-            if isinstance(result, ValidationError):
+            if isinstance(result, Exception):
                 raise result
 
         # Otherwise pydantic calls it for every model in a document, which takes longer.
         __init__.__pydantic_base_init__ = True
+
+    if not TYPE_CHECKING:  # for type checkers, the fields of a frozen model cannot be set
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name.startswith("_"):
+                return super().__setattr__(name, value)
+            del value  # pydantic's own error contains it
+            details = InitErrorDetails(type="frozen_instance", loc=(name,), input=None)
+            raise ValidationError.from_exception_data(type(self).__name__, [details], hide_input=True)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other values, which are validated like arguments of the constructor."""
+        copy = super().model_copy(deep=deep)
+        if not update:
+            return copy
+        values = {
+            name: getattr(copy, name) for name in type(self).model_fields if name in self.model_fields_set
+        }
+        result = _try_validate(type(self), {**values, **update}, _BY_CONSTRUCTOR)
+        del update
+        if isinstance(result, Exception):
+            raise result
+        for name in type(self).__private_attributes__:
+            setattr(result, name, getattr(copy, name))
+        return result
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -192,25 +217,34 @@ class TypeMeta(PartialModel):
 _Model = TypeVar("_Model", bound=Model)
 
 
-def _try_validate(model: type[_Model], value: object, options: dict[str, Any]) -> _Model | ValidationError:
+def _try_validate(model: type[_Model], value: object, options: Mapping[str, Any]) -> _Model | Exception:
     # Errors are returned and not raised, so that no traceback refers to the document.
     options = {"by_alias": True, "by_name": False, **options}
     try:
         return model.__pydantic_validator__.validate_python(value, **options)  # type: ignore[no-any-return]
     except ValidationError as error:
         return _remove_inputs(error)
+    except Exception as error:  # of an invalid option, or of a validator in a class of the user
+        return error.with_traceback(None)
 
 
 def _try_validate_json(
-    model: type[_Model], data: str | bytes | bytearray, options: dict[str, Any]
-) -> _Model | ValidationError:
-    encoded = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
+    model: type[_Model], data: str | bytes | bytearray, options: Mapping[str, Any]
+) -> _Model | Exception:
+    repeated: list[str] = []
     try:
-        document = read_json(encoded)
+        encoded = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
+        document = read_json(encoded, repeated=repeated)
     except DocumentError as error:
-        details = InitErrorDetails(type="json_invalid", loc=(), input=None, ctx={"error": str(error)})
-        return ValidationError.from_exception_data(model.__name__, [details], hide_input=True)
-    return _try_validate(model, document, options)
+        problem = str(error)
+    except TypeError as error:
+        return error.with_traceback(None)
+    else:
+        if not repeated:
+            return _try_validate(model, document, options)
+        problem = "duplicate fields"
+    details = InitErrorDetails(type="json_invalid", loc=(), input=None, ctx={"error": problem})
+    return ValidationError.from_exception_data(model.__name__, [details], hide_input=True)
 
 
 _KNOWN_ERRORS = frozenset(get_args(core_schema.ErrorType))
@@ -229,8 +263,13 @@ def iter_details(error: ValidationError) -> Iterator[InitErrorDetails]:
         if kind in _KNOWN_ERRORS:
             yield InitErrorDetails(type=kind, loc=line["loc"], input=None, ctx=context)
         else:
-            custom = PydanticCustomError(kind, message, context)
+            custom = _build_custom_error(kind, context.get("message", message), context)
             yield InitErrorDetails(type=custom, loc=line["loc"], input=None)
+
+
+def replace_fields(model: _Model, values: Mapping[str, Any]) -> _Model:
+    """Return a copy with other values that are known to be valid. They are not validated."""
+    return super(Model, model).model_copy(update=values)
 
 
 # Problems
@@ -252,11 +291,11 @@ def validate_document(
     """
     options = {"extra": "forbid" if strict else "ignore", "context": context}
     result = _try_validate(model, document, options)
-    return (
-        Invalid(result, document, origin, by_index=strict or by_index)
-        if isinstance(result, ValidationError)
-        else result
-    )
+    if isinstance(result, ValidationError):
+        return Invalid(result, document, origin, by_index=strict or by_index)
+    if isinstance(result, Exception):  # a bug
+        raise result
+    return result
 
 
 # Of a mapping or list, only the first invalid value is reported at a time.
@@ -271,6 +310,8 @@ def validate_leniently(model: type[_Model], document: Json) -> _Model:
     for _ in range(_MAX_IGNORED):
         result = _try_validate(model, document, {})
         if not isinstance(result, ValidationError):
+            if isinstance(result, Exception):  # a bug
+                raise result
             return result
         for line in result.errors(include_url=False, include_input=False):
             if not line["loc"]:
@@ -335,12 +376,19 @@ _WRONG_KIND, _INVALID_VALUE = "wrong_kind", "invalid_value"
 
 def wrong_kind(message: str, hint: str) -> PydanticCustomError:
     """Return the error for a validator to raise if apiVersion or kind is of another document."""
-    return PydanticCustomError(_WRONG_KIND, "{message}", {"message": message, "hint": hint})
+    return _build_custom_error(_WRONG_KIND, message, {"hint": hint})
 
 
 def invalid_value(message: str, hint: str) -> PydanticCustomError:
     """Return the error for a validator to raise if a value of the right type is invalid."""
-    return PydanticCustomError(_INVALID_VALUE, "{message}", {"message": message, "hint": hint})
+    return _build_custom_error(_INVALID_VALUE, message, {"hint": hint})
+
+
+def _build_custom_error(kind: Any, message: str, context: Mapping[str, Any]) -> PydanticCustomError:
+    # pydantic replaces {key} in the template, one key after the other. The message may contain such text from
+    # the document, so it is never the template, and it is the last key.
+    others = {name: value for name, value in context.items() if name != "message"}
+    return PydanticCustomError(kind, "{message}", {**others, "message": message})
 
 
 class OneOf:

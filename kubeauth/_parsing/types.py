@@ -32,10 +32,13 @@ Items = Annotated[
     Field(strict=False),
     FailFast(),
     WrapValidator(lambda value, validate: _validate_items(value, validate)),
+    BeforeValidator(lambda value: _require_list(value)),
 ]
 """A list of models, of which all invalid ones are reported, up to MAX_PROBLEMS."""
 # The first invalid item is enough: the others usually have the same problem.
-FailFastItems = Annotated[tuple[T, ...], Field(strict=False), FailFast()]
+FailFastItems = Annotated[
+    tuple[T, ...], Field(strict=False), FailFast(), BeforeValidator(lambda value: _require_list(value))
+]
 """A list of models, of which only the first invalid one is reported."""
 Strings = Annotated[
     tuple[str, ...],
@@ -48,8 +51,15 @@ AllStrings = Annotated[Items[str], BeforeValidator(lambda value: _fill_items(val
 """A list of strings, of which all invalid ones are reported, up to MAX_PROBLEMS."""
 
 
+def _require_list(value: Any) -> Any:
+    # strict=False accepts tuples, and also sets and iterators.
+    if isinstance(value, list | tuple):
+        return value
+    raise PydanticKnownError("list_type")
+
+
 def _fill_items(value: Any) -> Any:
-    if type(value) is list and None in value:
+    if None in _require_list(value):
         return ["" if item is None else item for item in value]
     return value
 
@@ -100,8 +110,9 @@ def _to_bytes(value: Any) -> bytes:
         value = value.reveal()
     if isinstance(value, bytes):
         return value
+    text = _to_text(value)
     try:
-        return decode_base64(_to_text(value))
+        return decode_base64(text)
     except ValueError:
         raise invalid_value("not valid base64", _BASE64_HINT) from None
 
@@ -181,8 +192,9 @@ _TIME_HINT = "It must be RFC 3339 with a time zone, as 2030-01-02T15:04:05Z."
 def _to_time(value: Any) -> datetime | None:
     if isinstance(value, datetime) and value.tzinfo:
         return value
+    text = _to_text(value)
     try:
-        return parse_time(_to_text(value))
+        return parse_time(text)
     except ValueError:
         raise invalid_value("not a time", _TIME_HINT) from None
 
@@ -226,7 +238,7 @@ Duration = Annotated[
 
 def _fill_values(zero: object) -> Callable[[Any], Any]:
     def fill(value: Any) -> Any:
-        if type(value) is dict and None in value.values():
+        if isinstance(value, dict) and None in value.values():
             return {key: zero if item is None else item for key, item in value.items()}
         # FrozenDict is no dict, which pydantic would reject.
         return dict(value) if isinstance(value, FrozenDict) else value
@@ -288,9 +300,9 @@ HiddenStrings = Annotated[Mapping[str, str], _DictSchema(HiddenDict, str, "")]
 """A mapping to strings that may be secret."""
 
 
-def _get_order(location: tuple[int | str, ...]) -> tuple[int, int]:
-    index = location[0] if location else 0
-    return index if isinstance(index, int) else 0, len(location)
+def _get_order(failure: InitErrorDetails) -> tuple[int, bool]:
+    index, *rest = failure.get("loc", ()) or (0,)
+    return index if isinstance(index, int) else 0, bool(rest)
 
 
 class NamedEntries:
@@ -314,7 +326,7 @@ class NamedEntries:
             core_schema.nullable_schema(core_schema.typed_dict_schema(fields)), fail_fast=True
         )
 
-        def read(value: Any, validate: Any, info: core_schema.ValidationInfo[Any]) -> dict[str, Any]:
+        def read(value: Any, validate: Any, info: core_schema.ValidationInfo[Any]) -> Mapping[str, Any]:
             return self._read(value, validate, info, model)
 
         return core_schema.with_info_wrap_validator_function(
@@ -340,7 +352,7 @@ class NamedEntries:
         validate: Callable[[Any], list[Any]],
         info: core_schema.ValidationInfo[Any],
         model: type[Model] | None,
-    ) -> dict[str, Any]:
+    ) -> Mapping[str, Any]:
         if isinstance(value, Mapping) and info.context is CONSTRUCTED:
             value = [{"name": name, self._key: item} for name, item in value.items()]
         failures: list[InitErrorDetails] = []
@@ -365,9 +377,9 @@ class NamedEntries:
                 found[name] = model() if model and item is None else item
         if failures:
             # In the order of the document, and a duplicate before its other problems.
-            failures.sort(key=lambda failure: _get_order(failure.get("loc", ())))
+            failures.sort(key=_get_order)
             raise ValidationError.from_exception_data(self._key, failures, hide_input=True)
-        return found
+        return FrozenDict(found)
 
     def _build_duplicate(self, name: str, index: int) -> InitErrorDetails:
         # Truncated, because YAML aliases can repeat a long name thousands of times.

@@ -12,6 +12,7 @@ from kubeauth._config.loader import Loader
 from kubeauth._config.resolve import Selection, merge_kubeconfigs, select
 from kubeauth._config.urls import redact_url, uses_tls
 from kubeauth._config.validate import validate_context, validate_kubeconfig
+from kubeauth._parsing.models import replace_fields
 from kubeauth.cli._doctor_findings import Finding, error, ok, skipped, warning
 from kubeauth.cli._doctor_words import counted, of_problem, parted
 from kubeauth.errors import ConfigError, KubeConfigError, Problem
@@ -79,7 +80,7 @@ def _config_or_problems(
 
 def _without_user(loader: Loader, merged: Kubeconfig, selection: Selection) -> ClientConfig | None:
     overrides = replace(loader.overrides, user="", user_info=User())
-    bare = merged.model_copy(update={"users": {selection.user_name: User()}})
+    bare = replace_fields(merged, {"users": {selection.user_name: User()}})
     found = _config_or_problems(replace(loader, overrides=overrides), LoadedFiles((bare,), (), ()), ())
     return found if isinstance(found, ClientConfig) else None
 

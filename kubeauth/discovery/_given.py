@@ -24,6 +24,7 @@ from kubeauth._config.loader import load_config
 from kubeauth._config.resolve import resolve_cluster_paths, resolve_user_paths
 from kubeauth._config.validate import validate_cluster, validate_tls_options, validate_user
 from kubeauth._parsing import DocumentError, Json, read_document
+from kubeauth._parsing.models import replace_fields
 from kubeauth._secret import Secret
 from kubeauth.discovery._arguments import STDIN
 from kubeauth.discovery._document import CA_FIELD, base64, document_of, with_authority
@@ -185,7 +186,7 @@ def _taken(chosen: _Chosen, *, is_own: bool) -> tuple[_Chosen, tuple[str, ...]]:
         there = zip(_PROGRAMS, (user.exec, user.auth_provider), strict=True)
         programs = " and ".join(name for name, value in there if value is not None)
         warnings = (f"{programs} was left out: a discovered document runs nothing",) if programs else ()
-        user = user.model_copy(update={"exec": None, "auth_provider": None})
+        user = replace_fields(user, {"exec": None, "auth_provider": None})
     return replace(chosen, user=user), warnings
 
 

@@ -153,7 +153,8 @@ def authentication_problem(
 
     `shown` is the secret that somebody shows. None: that they have it is proved otherwise.
     """
-    if stored.metadata.deletion_timestamp is not None:
+    # Go's zero time is a time, too.
+    if "deletion_timestamp" in stored.metadata.model_fields_set:
         return "it is being deleted"
     if (problem := _place_problem(stored)) is not None:
         return problem

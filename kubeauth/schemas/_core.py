@@ -32,7 +32,7 @@ class ObjectMeta(PartialModel):
     labels: StringMap = Field(default_factory=FrozenDict[str, str])
     annotations: StringMap = Field(default_factory=FrozenDict[str, str], repr=False)
     deletion_timestamp: Time = None
-    """When the object is deleted; None if it is not being deleted."""
+    """When the object is deleted, if it is being deleted."""
 
 
 class _Object(PartialModel):
@@ -100,7 +100,10 @@ class Pod(_Object):
 
 
 class SecretObject(_Object):
-    """A Secret. (`kubeauth.Secret` is a string that is not printed.)"""
+    """A Secret.
+
+    Not to be confused with `kubeauth.Secret`, a string or bytes that are not printed.
+    """
 
     kind: str = "Secret"
     type: str = ""

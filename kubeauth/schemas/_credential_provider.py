@@ -49,7 +49,7 @@ class TokenAttributes(Model):
     cache_type: str = ""
     """`ServiceAccount`: pods of a service account share credentials. `Token`: pods with the same token."""
     require_service_account: bool | None = None
-    """Whether the provider is only run for pods with a service account. Required, so None is invalid."""
+    """Whether the provider is only run for pods with a service account. Required by the kubelet."""
     required_annotations: AllStrings = ()
     """Annotations that the service account must have. The provider receives them."""
     optional_annotations: AllStrings = ()
@@ -71,7 +71,7 @@ class CredentialProvider(Model):
     match_images: AllStrings = ()
     """The images that the provider is run for, as patterns: `*.dkr.ecr.*.amazonaws.com`."""
     default_cache_duration: Duration = None
-    """Seconds that credentials are cached, if the provider does not return a duration."""
+    """How long credentials are cached, if the provider does not return a duration (in Python: seconds)."""
     api_version: str = ""
     """Version of the request and response: `credentialprovider.kubelet.k8s.io/v1`."""
     args: AllStrings = Field(default=(), repr=False)
@@ -116,9 +116,10 @@ def _reject_token_attributes(
     failures: list[InitErrorDetails] = []
     for index, item in enumerate(value):
         is_set = getattr(item, "token_attributes", None) is not None
-        if isinstance(item, dict) and "tokenAttributes" in item:
-            is_set = item["tokenAttributes"] is not None or not null_allowed
-            item = {name: each for name, each in item.items() if name != "tokenAttributes"}
+        for alias in ("tokenAttributes", "token_attributes"):  # the latter only from constructors
+            if isinstance(item, dict) and alias in item:
+                is_set = item[alias] is not None or not null_allowed
+                item = {name: each for name, each in item.items() if name != alias}
         if is_set and len(failures) < MAX_PROBLEMS:
             failures.append(
                 InitErrorDetails(type="extra_forbidden", loc=(index, "tokenAttributes"), input=None)
@@ -203,7 +204,7 @@ class CredentialProviderResponse(Model):
     cache_key_type: str = ""
     """What the credentials are cached for: `Image`, `Registry` or `Global`."""
     cache_duration: Duration = None
-    """Seconds that they are cached; 0: not cached; None: as long as the configuration says."""
+    """How long they are cached (in Python: seconds). 0: not at all; not set: as the configuration says."""
     auth: Annotated[Mapping[str, AuthConfig], mapping_to(AuthConfig)] = Field(
         default_factory=FrozenDict[str, AuthConfig], repr=False
     )

@@ -27,7 +27,7 @@ class _DockerModel(PartialModel):
     @classmethod
     def _ignore_case(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         # Docker and the kubelet read it with Go's encoding/json, which ignores the case of field names.
-        if type(value) is dict:
+        if isinstance(value, dict):
             names = get_field_names(cls)
             lower = {name: name.lower() for name in value if isinstance(name, str)}
             if any(alias in names and alias != name for name, alias in lower.items()):
@@ -69,6 +69,8 @@ class DockerConfig(_DockerModel):
     """Docker's `config.json`, and `.dockerconfigjson` of an image pull secret."""
 
     auths: Annotated[Mapping[str, DockerAuth], mapping_to(DockerAuth)] = Field(
-        default_factory=FrozenDict[str, DockerAuth]
+        default_factory=FrozenDict[str, DockerAuth],
+        # Keys may be URLs with a password.
+        repr=False,
     )
     """Credentials by registry."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import ConfigDict, FailFast, Field, PrivateAttr, ValidationInfo, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationInfo, model_validator
 
 from kubeauth._parsing.models import Model, OneOf, Origin
 from kubeauth._parsing.types import (
     Base64,
+    FailFastItems,
     HiddenStrings,
     NamedEntries,
     SecretBase64,
@@ -102,7 +103,7 @@ class ExecEntry(Model):
     command: str = ""
     """Command to run: a name that is looked up on PATH, or a path."""
     args: Strings = Field(default=(), repr=False)
-    env: Annotated[tuple[ExecEnvVar, ...], Field(strict=False), FailFast()] = Field(default=(), repr=False)
+    env: FailFastItems[ExecEnvVar] = Field(default=(), repr=False)
     api_version: str = ""
     """Version of the ExecCredential: `client.authentication.k8s.io/v1` or `v1beta1`."""
     install_hint: str = Field(default="", repr=False)
@@ -178,7 +179,9 @@ class Preferences(Model):
 
 
 class Kubeconfig(Model):
-    """A kubeconfig, or several merged ones. Clusters, users and contexts are mappings by name.
+    """A kubeconfig: clusters, users and contexts.
+
+    In Python, they are mappings by name. Several files can be merged into one.
 
     config = Kubeconfig(
         clusters={"prod": Cluster(server="https://prod.example:6443")},

@@ -62,9 +62,7 @@ def test_fields_have_descriptions_that_name_fields_of_the_document() -> None:
     assert properties["certificate-authority-data"]["description"] == (
         "CA certificates (PEM). Takes precedence over `certificate-authority`."
     )
-    assert Kubeconfig.model_json_schema()["description"] == (
-        "A kubeconfig, or several merged ones. Clusters, users and contexts are mappings by name."
-    )
+    assert Kubeconfig.model_json_schema()["description"] == ("A kubeconfig: clusters, users and contexts.")
 
 
 def test_a_partial_model_is_nested_in_a_partial_model() -> None:
