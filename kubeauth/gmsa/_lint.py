@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import get_args
 
 from kubeauth._parsing import MAX_PROBLEMS, DocumentError, Json, copy_plain
-from kubeauth._parsing.models import Invalid, Model, validate_document
+from kubeauth._parsing.models import Invalid, Model, validate_document, validate_leniently
 from kubeauth.errors import Problem
 from kubeauth.gmsa._credspec import MAX_CONTENTS, canonical, is_too_long
 from kubeauth.schemas import CredentialSpec, HostAccountConfig
@@ -45,11 +45,20 @@ def lint_credspec(credspec: object) -> CredSpecReport:
         problem = Problem(f"it is longer than {MAX_CONTENTS} bytes", hint="No pod can have it.")
         return CredSpecReport((problem,))
     spec = validate_document(CredentialSpec, document, by_index=True)
-    unknown = _find_unknown(CredentialSpec, document)
+    unknown = list(islice(_find_unknown(CredentialSpec, document), MAX_PROBLEMS))
+    type_problems: list[Problem] = []
     if isinstance(spec, Invalid):
-        return CredSpecReport(tuple(spec.problems), tuple(islice(unknown, MAX_PROBLEMS)))
-    warnings = chain(unknown, _warnings(spec))
-    return CredSpecReport(tuple(islice(_errors(spec), MAX_PROBLEMS)), tuple(islice(warnings, MAX_PROBLEMS)))
+        type_problems = spec.problems
+        if spec.type_problem_count >= MAX_PROBLEMS:
+            return CredSpecReport(tuple(type_problems), tuple(unknown))
+        spec = validate_leniently(CredentialSpec, document)
+    # A field of the wrong type is not reported as missing, too.
+    reported = {problem.field for problem in type_problems}
+    value_problems = (problem for problem in _errors(spec) if problem.field not in reported)
+    errors = chain(type_problems, value_problems)
+    # With a wrong type, the others are often its consequences.
+    warnings = unknown if type_problems else chain(unknown, _warnings(spec))
+    return CredSpecReport(tuple(islice(errors, MAX_PROBLEMS)), tuple(islice(warnings, MAX_PROBLEMS)))
 
 
 def _find_unknown(model: type[Model], value: Json, place: str = "") -> Iterator[Problem]:

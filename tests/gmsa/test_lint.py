@@ -177,6 +177,14 @@ def test_an_account_is_called_by_its_index_whatever_is_in_it_b75() -> None:
     assert told(found.warnings) == [f"{ACCOUNTS}[0].name: unknown member"]
 
 
+def test_wrong_types_and_missing_members_are_reported_together_b70_b71() -> None:
+    found = lint_credspec({"CmsPlugins": ["ActiveDirectory"], "DomainJoinConfig": {"Sid": 5}, AD: None})
+    assert told(found.errors)[0] == "DomainJoinConfig.Sid: must be a string, not a number"
+    assert f"{ACCOUNTS}: must name an account" in told(found.errors)
+    assert "DomainJoinConfig.Guid: is missing" in told(found.errors)
+    assert "DomainJoinConfig.Sid: is missing" not in told(found.errors)
+
+
 def test_of_what_is_too_long_nothing_else_is_said() -> None:
     (problem,) = lint_credspec({"CmsPlugins": [1] * 500_000}).errors
     assert problem.message == "it is longer than 65536 bytes"
