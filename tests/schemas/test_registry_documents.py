@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -126,9 +125,9 @@ HOSTILE: dict[str, Any] = {
 
 
 @each_case("document", HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_document_with_very_many_problems_takes_no_longer_than_one_without(document: Any) -> None:
-    started = time.perf_counter()
+def test_of_very_many_problems_few_are_even_built(document: Any) -> None:
+    """Building each of them would take seconds."""
     found = validate_document(CredentialProviderConfig, document, strict=True)
-    assert time.perf_counter() - started < 2  # 0.1 s; if all were reported, it would be 2 to 8
     assert isinstance(found, Invalid)
     assert len(found.problems) == MAX_PROBLEMS
+    assert found.type_problem_count <= 3 * MAX_PROBLEMS
