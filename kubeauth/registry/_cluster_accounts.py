@@ -212,13 +212,11 @@ def _read_token(pod: Pod, reply: Reply) -> TokenRequestStatus | RegistryError:
     which = f"a token for service account {pod.namespace}/{pod.service_account}"
     if reply.status_code not in (200, 201):
         advice = f". {_AUDIENCE}" if reply.status_code == 403 else ""
-        return RegistryError(f"{which} cannot be had: {_describe_failure(reply, document)}{advice}")
+        return RegistryError(f"{which} cannot be obtained: {_describe_failure(reply, document)}{advice}")
     status = validate_leniently(TokenRequest, document).status
-    return (
-        status
-        if status.token
-        else RegistryError(f"{which} cannot be had: there is none in the server's answer")
-    )
+    if not status.token:
+        return RegistryError(f"{which} cannot be obtained: the response contains no token")
+    return status
 
 
 def _read_document(reply: Reply) -> Json:
@@ -233,7 +231,7 @@ def _read_document(reply: Reply) -> Json:
 def _describe_failure(reply: Reply, document: Json) -> str:
     """Return the status code, and the message of the server."""
     message = validate_leniently(Status, document).message
-    return f"the server answers {reply.status_code}{f': {message[:300]}' if message else ''}".rstrip(".")
+    return f"the server returned {reply.status_code}{f': {message[:300]}' if message else ''}".rstrip(".")
 
 
 def _or_raise(found: T | RegistryError) -> T:

@@ -420,13 +420,13 @@ class TestCluster:
     @pytest.mark.parametrize(
         ("method", "path", "answer", "words"),
         [
-            ("GET", SA_PATH, Answer(404, {"message": 'serviceaccounts "robot" not found'}), 'cannot be read: the server answers 404: serviceaccounts "robot" not found'),
+            ("GET", SA_PATH, Answer(404, {"message": 'serviceaccounts "robot" not found'}), 'cannot be read: the server returned 404: serviceaccounts "robot" not found'),
             ("GET", SA_PATH, Answer(200, {"metadata": {"uid": 7}}), "response is not a service account"),
             ("GET", SA_PATH, Answer(200, b"x" * (2**20 + 1)), "response is not a service account"),
-            ("POST", f"{SA_PATH}/token", Answer(403, {"message": "audience not allowed."}), "answers 403: audience not allowed. It may be that"),
+            ("POST", f"{SA_PATH}/token", Answer(403, {"message": "audience not allowed."}), "returned 403: audience not allowed. It may be that"),
             ("POST", f"{SA_PATH}/token", Answer(403, {}), "request-serviceaccounts-token-audience"),
-            ("POST", f"{SA_PATH}/token", Answer(500, b"s3ntinel <html>"), "the server answers 500"),
-            ("POST", f"{SA_PATH}/token", Answer(201, {"status": {"token": ""}, "x": "s3ntinel"}), "there is none in the server's answer"),
+            ("POST", f"{SA_PATH}/token", Answer(500, b"s3ntinel <html>"), "the server returned 500"),
+            ("POST", f"{SA_PATH}/token", Answer(201, {"status": {"token": ""}, "x": "s3ntinel"}), "the response contains no token"),
         ],
     )  # fmt: skip
     def test_a_refusal_is_why_the_provider_failed_10_6(
